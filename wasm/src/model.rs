@@ -125,16 +125,17 @@ impl Model {
 /// # Errors
 /// A name that is none, or what is wrong with the profile.
 pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
-    let named = match named {
-        "" => program.machine.as_deref().unwrap_or(USUAL),
-        named => named,
+    let (named, line) = match named {
+        "" => (program.machine.as_deref().unwrap_or(USUAL), program.machine_line()),
+        named => (named, None),
     };
     if named.trim_start().starts_with('{') {
         return Machine::from_json(named.as_bytes()).map_err(|e| e.to_string());
     }
     Machine::builtin(named).ok_or_else(|| {
         let names: Vec<&str> = Machine::names().collect();
-        format!("no machine profile {named:?}; there are {}", names.join(", "))
+        let at = line.map_or_else(String::new, |line| format!("line {line}: "));
+        format!("{at}no machine profile {named:?}; there are {}", names.join(", "))
     })
 }
 
@@ -186,6 +187,10 @@ mod tests {
         check(PageItem::trace_file("t", b"{".to_vec()), "byte 1");
         check(PageItem::source("p", "copy x <- y on s", "h200-pcie5"), "line 1");
         check(PageItem::source("p", RACE, "abacus"), "no machine profile \"abacus\"; there are ");
+        check(
+            PageItem::source("p", "# of no use\nmachine mars\nstream s", ""),
+            "line 2: no machine profile \"mars\"; ",
+        );
         check(PageItem::source("p", RACE, "{}"), "");
     }
 }

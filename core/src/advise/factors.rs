@@ -8,7 +8,7 @@ use super::predict::{AdviseError, Depth};
 use super::rank::best_strategy;
 use super::request::{Request, Tensors, exact};
 use super::strategy::Strategy;
-use crate::machine::{Grade, Machine, Source};
+use crate::machine::{Grade, Machine, MachineError, Source};
 use crate::ordered::CollectVec;
 use crate::units::Bytes;
 
@@ -69,17 +69,11 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
         change(&mut variant.request);
         variant
     };
-    let set = |to: String, changes: &[(&str, f64)]| {
+    // A figure that cannot be is no alternative.
+    let built = |to: String, change: &dyn Fn(&mut Machine, Source) -> Result<(), MachineError>| {
         let mut variant = Variant { to, request: request.clone(), machine: machine.clone() };
-        for (name, value) in changes {
-            let source = Source { grade: Grade::Assumed, text: "what if".into() };
-            // A value that cannot be leaves the machine as it is.
-            let _ = match *name {
-                "copy_engines" => variant.machine.set(name, if *value < 2.0 { 1 } else { 3 }, source),
-                _ => variant.machine.set(name, *value, source),
-            };
-        }
-        variant
+        let source = Source { grade: Grade::Assumed, text: "what if".into() };
+        change(&mut variant.machine, source).is_ok().then_some(variant)
     };
     let cores =
         [1, request.cores.saturating_mul(4).clamp(8, 256)].into_iter().filter(|&n| n != request.cores);
@@ -88,8 +82,9 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
     let loads = loads.map(|l| asked(format!("{:.0} % busy", 100.0 * l), &|r| r.load = l)).collect_vec();
     let tight = Bytes(request.total().0 / 16);
     let memory = asked(format!("{tight} free"), &|r| r.free_ram = Some(tight));
-    let engines =
-        if machine.copy_engines < 2 { (3.0, "an engine for each direction") } else { (1.0, "one engine") };
+    let (engines, to) =
+        if machine.copy_engines < 2 { (3, "an engine for each direction") } else { (1, "one engine") };
+    let engines = built(to.to_owned(), &|m, source| m.set("copy_engines", engines, source));
     let scaled = |tensors: &[Tensors], count: (u64, u64), size: (u64, u64)| -> Vec<Tensors> {
         let of = |n: u64, (up, down): (u64, u64)| (n.saturating_mul(up) / down).max(1);
         tensors
@@ -111,10 +106,11 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
     let number = [(1, 100), (100, 1)].into_iter().filter_map(|c| scale(c, (1, 1), &tensors)).collect_vec();
     let size = [(1, 100), (100, 1)].into_iter().filter_map(|s| scale((1, 1), s, &sizes)).collect_vec();
     let gb_s = |name: &str| machine.figure(name).unwrap_or_default();
-    let links = [0.25, 4.0].map(|f| {
-        let (up, down) = (gb_s("h2d_bw") * f, gb_s("d2h_bw") * f);
-        set(format!("a link of {up:.1} GB/s"), &[("h2d_bw", up), ("d2h_bw", down)])
+    let links = [0.25, 4.0].into_iter().filter_map(|f| {
+        let to = format!("a link of {:.1} GB/s", gb_s("h2d_bw") * f);
+        built(to, &|m, source| m.scale_link(f, source))
     });
+    let links = links.collect_vec();
     let free = request.free_ram.map_or_else(|| "free memory not known".to_owned(), |b| format!("{b} free"));
     let staging = if machine.pageable_direct {
         "pageable memory read directly".to_owned()
@@ -128,11 +124,11 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
         (
             "CUDA device capabilities",
             counted(machine.copy_engines.into(), "copy engine"),
-            vec![set(engines.1.to_owned(), &[("copy_engines", engines.0)])],
+            Vec::from_iter(engines),
         ),
         ("Number of tensors to be sent", tensors(request), number),
         ("Size of the tensors to be sent", sizes(request), size),
-        ("System architecture", format!("a link of {:.1} GB/s, {staging}", gb_s("h2d_bw")), Vec::from(links)),
+        ("System architecture", format!("a link of {:.1} GB/s, {staging}", gb_s("h2d_bw")), links),
     ]
 }
 

@@ -31,7 +31,7 @@ const FACTORS: [&str; 3] = ["dma_interference", "bidir_factor_h2d", "bidir_facto
 
 /// A direction is not determined when moving along it by a tenth moves no row by more than a thousandth, about.
 const WEAK: f64 = 0.01;
-/// A figure has no influence when moving it by a tenth moves no row by more than a millionth.
+/// A figure has no influence when moving it by a tenth moves no row by more than a millionth, of its measured time or its own.
 const NOTHING: f64 = 1e-5;
 /// A figure is told as part of an undetermined direction from this share on.
 const SHARE: f64 = 0.1;
@@ -176,18 +176,16 @@ pub fn fit(rows: &[Row], start: &Machine, figures: &[&str]) -> Result<Fit, FitEr
     let problem = Problem::new(rows, start, figures)?;
     let x = problem.start();
     // Figures that no row depends on would only slow the search down.
-    let columns = least_squares::jacobian(&mut |x: &[f64]| problem.residuals(x), &x)?;
-    let mut seen: Vec<bool> = columns.iter().map(|c| NOTHING < length(c)).collect_vec();
+    let (_, mut seen) = problem.look(&x)?;
     let mut x = x;
     loop {
         let Minimum { x: there, n_steps, stop, .. } = problem.minimise(&x, &seen)?;
         x = there;
         // A figure may begin to matter where others have moved to, such as a limit that was out of reach.
-        let columns = least_squares::jacobian(&mut |x: &[f64]| problem.residuals(x), &x)?;
-        let now: Vec<bool> =
-            columns.iter().zip(&seen).map(|(c, was)| *was || NOTHING < length(c)).collect_vec();
+        let (columns, is) = problem.look(&x)?;
+        let now: Vec<bool> = is.iter().zip(&seen).map(|(is, was)| *is || *was).collect_vec();
         if now == seen {
-            return problem.report(&x, &columns, n_steps, stop);
+            return problem.report(&x, &columns, &seen, (n_steps, stop));
         }
         seen = now;
     }
@@ -247,6 +245,19 @@ impl<'a> Problem<'a> {
         Ok(times.iter().zip(self.rows).map(|(ms, row)| ms / row.ms - 1.0).collect_vec())
     }
 
+    /// The derivatives of the residuals, and which figures have any influence.
+    fn look(&self, x: &[f64]) -> Result<(Vec<Vec<f64>>, Vec<bool>), FitError> {
+        let columns = least_squares::jacobian(&mut |x: &[f64]| self.residuals(x), x)?;
+        let residuals = self.residuals(x)?;
+        let is_seen = columns.iter().map(|column| {
+            // A row that is far too fast hardly changes its residual, and still depends on its figures.
+            let parts = residuals.iter().map(|r| (r + 1.0).clamp(f64::MIN_POSITIVE, 1.0));
+            NOTHING < length(&column.iter().zip(parts).map(|(c, part)| c / part).collect_vec())
+        });
+        let is_seen = is_seen.collect_vec();
+        Ok((columns, is_seen))
+    }
+
     fn times(&self, machine: &Machine) -> Result<Vec<f64>, FitError> {
         let simulated = self.programs.iter().zip(self.rows).map(|(program, row)| {
             timed(program, machine)
@@ -269,7 +280,14 @@ impl<'a> Problem<'a> {
         Ok(Minimum { x: whole(&found.x), ..found })
     }
 
-    fn report(&self, x: &[f64], columns: &[Vec<f64>], n_steps: u32, stop: Stop) -> Result<Fit, FitError> {
+    /// What was found at `x`; `moved` says which figures were.
+    fn report(
+        &self,
+        x: &[f64],
+        columns: &[Vec<f64>],
+        moved: &[bool],
+        (n_steps, stop): (u32, Stop),
+    ) -> Result<Fit, FitError> {
         let machine = self.machine(x).unwrap_or_else(|_| self.start.clone());
         let seen = svd(columns);
         let is_strong = |sigma: f64| WEAK <= sigma;
@@ -294,9 +312,9 @@ impl<'a> Problem<'a> {
         let figures = self.figures.iter().enumerate().map(|(j, &(name, unit))| {
             let influence = length(&columns[j]);
             let share: f64 = seen.v[rank..].iter().map(|v| v[j] * v[j]).sum();
-            let standing = if influence <= NOTHING {
+            let standing = if !moved[j] {
                 Standing::NoInfluence
-            } else if SHARE < share {
+            } else if SHARE < share || influence <= NOTHING {
                 Standing::Open
             } else {
                 let strong = seen.sigma.iter().zip(&seen.v).take(rank);

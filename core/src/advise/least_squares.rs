@@ -140,9 +140,11 @@ pub(super) fn minimise<E>(
     let mut columns = jacobian(residuals, &x)?;
     while n_steps < most {
         let seen = svd(&columns);
+        // Of the size of what is damped, so that residuals in any unit lead the same way.
+        let scale = seen.sigma.first().map_or(0.0, |sigma| sigma * sigma);
         let mut better = None;
         for _ in 0..12 {
-            let mut step = seen.step(&r, damping);
+            let mut step = seen.step(&r, damping * scale);
             let longest = step.iter().fold(0.0, |m: f64, s| m.max(s.abs()));
             if longest > LONGEST {
                 step.iter_mut().for_each(|s| *s *= LONGEST / longest);

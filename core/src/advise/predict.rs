@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::request::Request;
+use super::request::{Origin, Request, Tensors};
 use super::strategy::{LOCK, Strategy, UNLOCK};
 use crate::error::wraps;
 use crate::machine::{Machine, MachineError};
@@ -149,34 +149,72 @@ impl Prediction {
     }
 }
 
-/// Sizes of tensors that stand for all of the request, groups mixed in proportion; and whether they are all.
-fn sample(request: &Request, depth: Depth) -> (Vec<u64>, bool) {
-    let n_all = request.count();
-    let n = usize::try_from(n_all).unwrap_or(usize::MAX).min(depth.tensors.max(1));
-    let mut sizes = Vec::with_capacity(n);
-    let mut taken = vec![0u64; request.tensors.len()];
-    let mut left = depth.bytes.max(1);
-    for i in 0..n {
-        // The group that is furthest behind its share.
-        let behind = |(k, t): &(usize, &super::request::Tensors)| {
-            let due = (i as u128 + 1) * u128::from(t.count);
-            due.saturating_sub(u128::from(taken[*k]) * u128::from(n_all))
-        };
-        let open = request.tensors.iter().enumerate().filter(|(k, t)| taken[*k] < t.count);
-        let Some((k, group)) = open.max_by_key(|g| (behind(g), std::cmp::Reverse(g.0))) else { break };
-        taken[k] += 1;
-        if left < group.bytes.0 {
-            // A part of a tensor stands for it when there is no whole one; else what is there is enough.
-            if sizes.is_empty() {
-                sizes.push(left);
-            }
-            return (sizes, false);
+/// Tensors that are written down for a request.
+struct Sample {
+    sizes: Vec<u64>,
+    /// Where they are not all: the sample with about half of all, or of one kind of tensors, and how often the difference goes
+    /// into what is missing.
+    less: Vec<(Vec<u64>, f64)>,
+}
+
+/// Tensors of each group in proportion to their counts, mixed; of a group at least two, or a part of one that is too large.
+fn sample(request: &Request, depth: Depth) -> Sample {
+    let (n_all, n_groups) = (request.count(), request.tensors.len().max(1) as u64);
+    let most = (depth.tensors.max(1) as u64).min(n_all);
+    let is_whole = most == n_all && request.total().0 <= depth.bytes.max(1);
+    let room = (depth.bytes / n_groups).max(1);
+    // Of each group how many are taken, and of which size.
+    let taken = request.tensors.iter().map(|t| {
+        if is_whole {
+            return (t.count, t.bytes.0);
         }
-        left -= group.bytes.0;
-        sizes.push(group.bytes.0);
+        let size = t.bytes.0.min(room);
+        let due = u128::from(most) * u128::from(t.count) / u128::from(n_all);
+        let due = u64::try_from(due).unwrap_or(u64::MAX).max(most.min(2));
+        (due.min(t.count).min((room / size).max(1)), size)
+    });
+    let taken: Vec<(u64, u64)> = taken.collect_vec();
+    if is_whole {
+        return Sample { sizes: mixed(&taken), less: Vec::new() };
     }
-    let is_whole = sizes.len() as u64 == n_all;
-    (sizes, is_whole)
+    let half = taken.iter().map(|&(n, size)| if n == 1 { (1, size.div_ceil(2)) } else { (n / 2, size) });
+    let half: Vec<(u64, u64)> = half.collect_vec();
+    let bytes = |(n, size): (u64, u64)| (n * size) as f64;
+    // Bytes that are missing of each group, and that half of what is there lacks.
+    let missing = request.tensors.iter().zip(&taken).map(|(t, &here)| t.total().0 as f64 - bytes(here));
+    let missing: Vec<f64> = missing.collect_vec();
+    let lacks = |k: usize| (bytes(taken[k]) - bytes(half[k])).max(1.0);
+    // As far as all groups go on alike they go on together, which keeps them mixed; then each by itself.
+    let together = missing.iter().enumerate().map(|(k, m)| m / lacks(k)).fold(f64::INFINITY, f64::min);
+    let mut less = vec![(mixed(&half), together)];
+    for (k, missing) in missing.iter().enumerate() {
+        let further = missing / lacks(k) - together;
+        if 1e-9 < further {
+            let mut without = taken.clone();
+            without[k] = half[k];
+            less.push((mixed(&without), further));
+        }
+    }
+    Sample { sizes: mixed(&taken), less }
+}
+
+/// So many tensors of each size, mixed evenly.
+fn mixed(groups: &[(u64, u64)]) -> Vec<u64> {
+    let n_all: u64 = groups.iter().map(|g| g.0).sum();
+    let mut taken = vec![0u64; groups.len()];
+    let mut sizes = Vec::new();
+    for i in 0..n_all {
+        // The group that is furthest behind its share.
+        let behind = |k: usize| {
+            let due = (u128::from(i) + 1) * u128::from(groups[k].0);
+            due.saturating_sub(u128::from(taken[k]) * u128::from(n_all))
+        };
+        let open = (0..groups.len()).filter(|&k| taken[k] < groups[k].0);
+        let Some(k) = open.max_by_key(|&k| (behind(k), std::cmp::Reverse(k))) else { break };
+        taken[k] += 1;
+        sizes.push(groups[k].1);
+    }
+    sizes
 }
 
 /// Page-locked memory that pinning every tensor takes, with the results where they come back.
@@ -186,8 +224,8 @@ fn blocks(request: &Request) -> Bytes {
     Bytes(each.fold(back, u64::saturating_add))
 }
 
-/// All bytes of the request in equal parts, or as many of these as are written down; and whether they are all.
-fn parts(request: &Request, depth: Depth) -> (Vec<u64>, bool) {
+/// All bytes of the request in equal parts, or as many of these as are written down.
+fn parts(request: &Request, depth: Depth) -> Sample {
     let total = request.total().0;
     let n = request.count().min(depth.tensors.max(1) as u64).min(total).max(1);
     let first = total.div_ceil(n);
@@ -201,7 +239,22 @@ fn parts(request: &Request, depth: Depth) -> (Vec<u64>, bool) {
         sizes.push(size);
         at += size;
     }
-    (sizes, at == total)
+    let half: Vec<u64> = match sizes[..] {
+        [one] => vec![one.div_ceil(2)],
+        _ => sizes[..sizes.len() / 2].to_vec(),
+    };
+    let further = (total - at) as f64 / ((at - half.iter().sum::<u64>()) as f64).max(1.0);
+    let less = if at == total { Vec::new() } else { vec![(half, further)] };
+    Sample { sizes, less }
+}
+
+/// What allocating the page-locked memory for pinning every tensor takes: as [`blocks`], less the results.
+fn blocks_made(request: &Request, machine: &Machine) -> f64 {
+    let of = |t: &Tensors| {
+        let pages = t.bytes.0.next_power_of_two().div_ceil(4096) as f64;
+        t.count as f64 * (machine.host_alloc_fixed.0 as f64 + pages * machine.host_alloc_per_4k.0 as f64)
+    };
+    request.tensors.iter().map(of).sum()
 }
 
 /// One simulation.
@@ -228,7 +281,7 @@ pub fn predict(
 ) -> Result<Prediction, AdviseError> {
     request.check().map_err(AdviseError::Request)?;
     machine.check()?;
-    let (sizes, is_whole) = match strategy {
+    let Sample { sizes, less } = match strategy {
         // Tensors that lie end to end cost their bytes alone, so fewer and larger ones stand for them.
         Strategy::Coalesced { .. } if request.work == Nanos::ZERO && !request.back => parts(request, depth),
         _ => sample(request, depth),
@@ -239,47 +292,55 @@ pub fn predict(
     let loaded = request.loaded(machine);
     let measure = |sizes: &[u64]| measure(strategy, request, &loaded, sizes);
     let all = measure(&sizes)?;
-    if is_whole {
-        let time = |t: f64| nanos(t);
-        let (spent, memory) = (all.spent, all.memory);
-        return Ok(Prediction {
-            strategy,
-            time: time(all.time),
-            setup: time(all.setup),
-            spent,
-            memory,
-            is_whole,
-        });
+    let is_whole = less.is_empty();
+    let mut parts = Vec::with_capacity(less.len());
+    for (sizes, further) in &less {
+        parts.push((measure(sizes)?, *further));
     }
-    let half: Vec<u64> = match sizes.len() {
-        1 => vec![sizes[0].div_ceil(2)],
-        n => sizes[..n / 2].to_vec(),
+    // What tensors add goes on for as many as are missing.
+    let on = |of: &dyn Fn(&Measured) -> f64| {
+        let further = parts.iter().map(|(part, further)| (of(&all) - of(part)).max(0.0) * further);
+        of(&all) + further.sum::<f64>()
     };
-    let part = measure(&half)?;
-    let further = (request.total().0 as f64 - all.bytes) / (all.bytes - part.bytes).max(1.0);
-    let on = |all: f64, part: f64| (all + (all - part).max(0.0) * further).max(0.0);
-    let ns = |all: Nanos, part: Nanos| nanos(on(all.0 as f64, part.0 as f64));
-    let size = |all: Bytes, part: Bytes| Bytes(nanos(on(all.0 as f64, part.0 as f64)).0.unsigned_abs());
+    // Slots are as many as they are, however many tensors take them in turn.
+    let times = match strategy {
+        Strategy::A { slots } | Strategy::B { slots } => {
+            let of = |n: u64| u64::from(slots.max(1)).min(n) as f64;
+            Some(of(request.count()) / of(sizes.len() as u64))
+        }
+        _ => None,
+    };
+    let made = |of: &dyn Fn(&Measured) -> f64| times.map_or_else(|| on(of), |times| times * of(&all));
+    let ns = |of: fn(&Spent) -> Nanos| nanos(on(&|m| of(&m.spent).0 as f64));
+    let bytes = |size: f64| Bytes(nanos(size).0.unsigned_abs());
     Ok(Prediction {
         strategy,
-        time: nanos(on(all.time, part.time)),
-        setup: nanos(on(all.setup, part.setup)),
+        time: nanos(on(&|m| m.time)),
+        setup: match strategy {
+            Strategy::Pinned { .. } => nanos(blocks_made(request, &loaded)),
+            _ => nanos(made(&|m| m.setup)),
+        },
         spent: Spent {
-            calls: ns(all.spent.calls, part.spent.calls),
-            copies: ns(all.spent.copies, part.spent.copies),
-            locking: ns(all.spent.locking, part.spent.locking),
-            link: ns(all.spent.link, part.spent.link),
-            work: ns(all.spent.work, part.spent.work),
-            cpu: ns(all.spent.cpu, part.spent.cpu),
+            calls: ns(|s| s.calls),
+            copies: ns(|s| s.copies),
+            locking: ns(|s| s.locking),
+            link: ns(|s| s.link),
+            work: ns(|s| s.work),
+            cpu: ns(|s| s.cpu),
         },
         memory: Memory {
             pinned: match strategy {
                 // Blocks are powers of two of whole tensors, which a part of one does not tell.
                 Strategy::Pinned { .. } => blocks(request),
-                _ => size(all.memory.pinned, part.memory.pinned),
+                // Tensors that lie in pinned memory are there beside the slots.
+                Strategy::A { .. } | Strategy::B { .. } if request.from == Origin::Pinned => {
+                    let slots = bytes(made(&|m| m.memory.pinned.0 as f64 - m.bytes));
+                    Bytes(request.total().0.saturating_add(slots.0))
+                }
+                _ => bytes(made(&|m| m.memory.pinned.0 as f64)),
             },
-            pageable: size(all.memory.pageable, part.memory.pageable),
-            device: size(all.memory.device, part.memory.device),
+            pageable: bytes(on(&|m| m.memory.pageable.0 as f64)),
+            device: bytes(made(&|m| m.memory.device.0 as f64)),
         },
         is_whole,
     })

@@ -341,7 +341,7 @@ impl<'r> Draft<'r> {
         let size = share(self.request.total().0, n_threads);
         let size = i64::try_from(size).unwrap_or(4096);
         let chunks = self.chunks(size, end_to_end);
-        let mut ring = self.ring_of(n_threads, &chunks, end_to_end);
+        let mut ring = self.ring_of(n_threads, size, &chunks, end_to_end);
         for (j, pieces) in chunks.iter().enumerate() {
             let (event, channel) = self.send_chunk(&ring, j, pieces);
             if !ring.goes_on {
@@ -372,9 +372,22 @@ impl<'r> Draft<'r> {
         self.p.mark("end");
     }
 
+    /// How many chunks all of the request makes, of which the tensors here may be a part, and the largest of them.
+    fn all_chunks(&self, size: i64, end_to_end: bool) -> (u64, Bytes) {
+        let size = size.unsigned_abs();
+        let (total, largest) = (self.request.total().0, self.request.largest().0);
+        if end_to_end {
+            return (total.div_ceil(size), Bytes(size.min(total)));
+        }
+        let each = self.request.tensors.iter().map(|t| t.count.saturating_mul(t.bytes.0.div_ceil(size)));
+        (each.fold(0, u64::saturating_add), Bytes(size.min(largest)))
+    }
+
     /// Declares what a ring consists of, and begins.
-    fn ring_of(&mut self, n_threads: u32, chunks: &[Vec<Piece>], end_to_end: bool) -> Ring {
-        let largest = chunks.iter().map(|c| c.iter().map(|p| p.len).sum::<i64>()).max().unwrap_or(0);
+    fn ring_of(&mut self, n_threads: u32, size: i64, chunks: &[Vec<Piece>], end_to_end: bool) -> Ring {
+        let (n_chunks, largest) = self.all_chunks(size, end_to_end);
+        let here = chunks.iter().map(|c| c.iter().map(|p| p.len).sum::<i64>()).max().unwrap_or(0);
+        let largest = largest.max(Bytes(here.unsigned_abs()));
         let place = |at: &mut i64, n: &i64| Some(std::mem::replace(at, *at + n));
         let starts: Vec<i64> = self.sizes.iter().scan(0, place).collect_vec();
         let total = Bytes(self.sizes.iter().sum::<i64>().unsigned_abs());
@@ -386,12 +399,13 @@ impl<'r> Draft<'r> {
             false => [workers[0]; 2],
         };
         self.p.mark("setup");
-        // No more slots than chunks.
-        let n_slots = (SLOTS as usize).min(chunks.len().div_ceil(workers.len()));
+        // No more slots than all of the request fills: a part of it says no less of what is made once.
+        let n_slots = SLOTS.min(u32::try_from(n_chunks.div_ceil(u64::from(n_threads))).unwrap_or(SLOTS));
+        let n_slots = n_slots as usize;
         let slots = (0..workers.len())
             .map(|w| {
                 let slot = |k| format!("slot{w}.{k}");
-                (0..n_slots).map(|k| self.p.pinned(&slot(k), Bytes(largest.unsigned_abs()))).collect_vec()
+                (0..n_slots).map(|k| self.p.pinned(&slot(k), largest)).collect_vec()
             })
             .collect_vec();
         self.begin();
@@ -469,8 +483,9 @@ impl<'r> Draft<'r> {
     }
 
     fn pipeline(mut self, arrangement: Arrangement, slots: u32) -> Result<Program, PipelineError> {
+        // A slot takes every tensor of the request, of which those here may be a part.
         let largest = self.sizes.iter().copied().max().unwrap_or(1);
-        let bytes = Bytes(largest.unsigned_abs());
+        let bytes = Bytes(largest.unsigned_abs()).max(self.request.largest());
         let pipeline = Pipeline {
             bytes_out: if self.request.back { bytes } else { Bytes(0) },
             work: self.request.work,

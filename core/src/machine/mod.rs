@@ -372,6 +372,30 @@ impl Machine {
         Ok(())
     }
 
+    /// Gives the machine a link between host and devices that is `factor` times as fast: all rates over it, of page-locked,
+    /// write-combined and, where the link reads it itself, pageable memory. A device's reads of mapped memory and copies of many
+    /// pieces by one call stay as they are: they have limits of their own.
+    ///
+    /// # Errors
+    /// As [`Machine::set`].
+    ///
+    /// ```
+    /// use spanlift::machine::{Grade, Machine, Source};
+    /// let mut machine = Machine::builtin("gh200-c2c").ok_or("unknown machine")?;
+    /// machine.scale_link(0.5, Source { grade: Grade::Assumed, text: "half of its lanes".into() })?;
+    /// assert_eq!((machine.figure("h2d_bw"), machine.figure("pageable_h2d_bw")), (Some(52.3), Some(49.9)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scale_link(&mut self, factor: f64, source: Source) -> Result<(), MachineError> {
+        let mut changed = self.clone();
+        for name in ["h2d_bw", "d2h_bw", "pageable_h2d_bw", "pageable_d2h_bw", "write_combined_h2d_bw"] {
+            let rate = changed.figure(name).unwrap_or_default();
+            changed.set(name, rate * factor, source.clone())?;
+        }
+        *self = changed;
+        Ok(())
+    }
+
     /// The profile as a file that [`Machine::from_json`] reads: every figure with where it is from. Figures that were
     /// assumed stand in it as estimates.
     pub fn to_json(&self) -> String {

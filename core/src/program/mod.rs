@@ -72,6 +72,8 @@ pub struct Program {
     pub title: String,
     /// The name of the machine profile that its author had in mind.
     pub machine: Option<String>,
+    /// The line of the text that names it.
+    machine_line: Option<u32>,
     commands: Arc<Vec<Command>>,
     names: Arc<Names>,
     /// The line of the text form that each command came from; empty for programs that had none.
@@ -124,6 +126,18 @@ impl Program {
     /// The line of the text form that command `index` came from, counted from 1.
     pub fn line(&self, index: usize) -> Option<u32> {
         self.lines.get(index).copied()
+    }
+
+    /// The line of the text that names the machine, counted from 1; `None` where no text does.
+    ///
+    /// ```
+    /// use spanlift::Program;
+    /// let p = Program::from_text("# teaches\nmachine h200-pcie5\nstream s")?;
+    /// assert_eq!((p.machine.as_deref(), p.machine_line()), (Some("h200-pcie5"), Some(2)));
+    /// # Ok::<(), spanlift::program::ReadError>(())
+    /// ```
+    pub fn machine_line(&self) -> Option<u32> {
+        self.machine_line
     }
 
     /// Looks the whole program over and gives the tables that its readers need.

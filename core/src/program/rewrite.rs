@@ -15,6 +15,7 @@ impl Program {
         let mut out = Program {
             title: self.title.clone(),
             machine: self.machine.clone(),
+            machine_line: self.machine_line,
             names: self.names.clone(),
             ..Program::default()
         };

@@ -96,6 +96,11 @@ impl Program {
         let n = self.len();
         Arc::make_mut(&mut self.lines).resize(n, line);
     }
+
+    /// Notes the line that names the machine.
+    pub(crate) fn note_machine_line(&mut self, line: u32) {
+        self.machine_line = Some(line);
+    }
 }
 
 /// Counts the bytes that are read.

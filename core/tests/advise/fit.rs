@@ -173,3 +173,45 @@ fn wrong_rows_and_figures_are_refused() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+/// A figure that rows push to where none of them sees it any more is not where it began, and not without influence.
+#[test]
+fn a_figure_that_was_moved_out_of_sight_is_open() {
+    let machine = Machine::default();
+    let file = |ms: [f64; 2]| {
+        let each = ms.map(|ms| json!({"tensors": 1, "bytes_each": 4_000_000, "measured_ms": ms}));
+        rows(json!({"rows": each}).to_string().as_bytes()).unwrap()
+    };
+    // No link makes staging as fast as that.
+    for ms in [[0.1, 10.0], [1e-6, 1e-6]] {
+        let found = fit(&file(ms), &machine, &["h2d_bw", "td_leaf_overhead"]).unwrap();
+        assert!(10.0 * machine.figure("h2d_bw").unwrap() < found.figures[0].value, "{ms:?}: {found:?}");
+        assert_eq!(standing(&found, "h2d_bw"), Standing::Open, "{ms:?}");
+        assert_eq!(found.undetermined.len(), 1, "{ms:?}: {:?}", found.undetermined);
+        assert_eq!(standing(&found, "td_leaf_overhead"), Standing::NoInfluence);
+        assert_eq!(found.machine.td_leaf_overhead, machine.td_leaf_overhead);
+    }
+}
+
+/// Times a million times those of the machine to begin with are found all the same.
+#[test]
+fn a_start_that_is_far_too_fast_is_left() {
+    let mut planted = Machine::default();
+    set(&mut planted, "h2d_bw", 2e-5);
+    set(&mut planted, "sync_return", 300.0);
+    let file = json!({"rows": [
+        {"tensors": 1, "bytes_each": 4_000_000, "pinned": true, "measured_ms": 1.0},
+        {"tensors": 3, "bytes_each": 1_000_000, "pinned": true, "measured_ms": 1.0},
+        {"tensors": 5, "bytes_each": 4, "pinned": true, "measured_ms": 1.0},
+    ]});
+    let mut rows = rows(file.to_string().as_bytes()).unwrap();
+    for row in &mut rows {
+        row.ms = row.time(&planted).unwrap().as_millis();
+    }
+    let found = fit(&rows, &Machine::default(), &["h2d_bw", "sync_return"]).unwrap();
+    assert!(found.worst() < 1e-3, "{found:?}");
+    for figure in &found.figures {
+        let planted = planted.figure(&figure.name).unwrap();
+        assert!((figure.value / planted - 1.0).abs() < 0.01, "{figure:?} for {planted}");
+    }
+}

@@ -118,8 +118,14 @@ fn more_bytes_take_no_less_and_faster_links_no_more() {
             let is_ring = matches!(p.strategy, Strategy::Ring { .. } | Strategy::Coalesced { .. });
             // Threads that share memory's bandwidth begin at other times, too.
             let least = if is_ring || p.strategy.threads() > 1 { 0.9 } else { 1.0 };
-            assert!(least * p.time.0 as f64 <= more.time.0 as f64, "{} to {}; {note}", p.time, more.time);
-            assert!(least * fast.time.0 as f64 <= p.time.0 as f64, "{} to {}; {note}", p.time, fast.time);
+            // Where results of several sizes come back, they meet other copies than before.
+            let is_pipeline = matches!(p.strategy, Strategy::A { .. } | Strategy::B { .. });
+            let least = if is_pipeline && request.back && request.tensors.len() > 1 { 0.99 } else { least };
+            // Every copy is rounded to a nanosecond by itself.
+            let rounded = request.count() as f64;
+            let (now, more, fast) = (p.time.0 as f64, more.time.0 as f64, fast.time.0 as f64);
+            assert!(least * now <= more + rounded, "{now} to {more}; {note}");
+            assert!(least * fast <= now + rounded, "{now} to {fast}; {note}");
             n += 1;
         }
     }

@@ -4,7 +4,7 @@ use spanlift::advise::{Decision, Depth, Origin, Request, Strategy, Tensors, fact
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
-use spanlift::{Bytes, Program, us};
+use spanlift::{Bytes, Nanos, Program, us};
 
 fn request(tensors: &str, from: Origin) -> Request {
     Request::new(tensors.split(',').map(|t| t.parse().unwrap()).collect(), from)
@@ -108,6 +108,37 @@ fn what_is_carried_on_is_what_the_whole_would_be() {
             assert!((pinned(&part) / pinned(&whole) - 1.0).abs() < most, "{strategy}, {tensors}");
         }
     }
+}
+
+/// Slots are as many and as large as they are, however few of the tensors are looked at.
+#[test]
+fn what_is_made_once_is_the_same_however_much_is_simulated() {
+    let machine = Machine::builtin("gh200-c2c").unwrap();
+    let all_of_it = Depth { tensors: 100_000, bytes: 1 << 40 };
+    let few = Depth { tensors: 40, bytes: 1500 << 20 };
+    let mut n = 0;
+    for (tensors, from) in ["200x10240B", "5x1GiB", "3x10MB,2000x100B", "7x4GiB"]
+        .into_iter()
+        .flat_map(|t| [Origin::Pageable, Origin::Pinned, Origin::File].map(|from| (t, from)))
+    {
+        for (work, back) in [(0, false), (20_000, false), (0, true), (20_000, true)] {
+            let request = Request { work: Nanos(work), back, ..request(tensors, from) };
+            for strategy in all(from) {
+                let part = predict(strategy, &request, &machine, few).unwrap();
+                let whole = predict(strategy, &request, &machine, all_of_it).unwrap();
+                assert!(whole.is_whole);
+                n += usize::from(!part.is_whole);
+                let told = |p: &spanlift::advise::Prediction| {
+                    [p.setup.0 as f64, p.memory.pinned.0 as f64, p.memory.device.0 as f64]
+                };
+                for (part, whole) in told(&part).into_iter().zip(told(&whole)) {
+                    let off = (part - whole).abs() / whole.max(1.0);
+                    assert!(off < 0.01, "{strategy}, {tensors} from {from:?}, {work} {back}: {part} {whole}");
+                }
+            }
+        }
+    }
+    assert!(n > 100, "{n}");
 }
 
 /// The published rows through the strategies: direct and pinned copies of pageable and pinned tensors.

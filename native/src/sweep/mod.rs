@@ -73,7 +73,8 @@ pub struct Cell {
 /// Runs every combination of one value of each axis; the last axis varies fastest.
 ///
 /// A combination's changes are made axis after axis, whole profiles and links before all others, so that a figure varies on
-/// each of several machines.
+/// each of several machines. Changes of one value are made one after the other: of a figure nothing is left where a profile
+/// comes after it.
 ///
 /// # Errors
 /// [`SweepError`] of the first combination that fails.
@@ -177,13 +178,23 @@ fn form(axes: &[Axis], at: &[usize]) -> Vec<usize> {
 
 fn changes(axes: &[Axis], at: &[usize]) -> Vec<WhatIf> {
     let mut all: Vec<WhatIf> =
-        axes.iter().zip(at).flat_map(|(axis, &k)| axis.values[k].changes.clone()).collect();
+        axes.iter().zip(at).flat_map(|(axis, &k)| lasting(&axis.values[k].changes)).collect();
     all.sort_by_key(|change| match change {
         WhatIf::Machine(_) => 0,
         WhatIf::Link(_) => 1,
         _ => 2,
     });
     all
+}
+
+/// Changes made one after the other, less those of which a whole profile or a link leaves nothing.
+fn lasting(changes: &[WhatIf]) -> Vec<WhatIf> {
+    let mut lasting: Vec<WhatIf> = Vec::with_capacity(changes.len());
+    for change in changes {
+        lasting.retain(|earlier| !earlier.is_lost_by(change));
+        lasting.push(change.clone());
+    }
+    lasting
 }
 
 /// The cells of one form, the program being prepared and checked once.
@@ -296,6 +307,15 @@ mod tests {
         for axes in [[axis("lat=1,2"), axis("lat*1,2")], [axis("lat=5"), axis("lat=1..4")]] {
             assert_eq!(sweep(&program, &machine, &axes).map(|cells| cells.len()), Ok(4));
         }
+        // Made one after the other, as `run` makes them: nothing is left of a figure behind which a profile comes.
+        let cells = |texts: &[&str], over: &str| {
+            let always = Axis::always(texts.iter().map(|text| text.parse().unwrap()).collect());
+            sweep(&program, &machine, &[always, axis(over)]).unwrap()
+        };
+        let ends = |texts: &[&str], over: &str| cells(texts, over).iter().map(|c| c.end).collect::<Vec<_>>();
+        let h200 = ends(&["machine=h200-pcie5"], "lat*1,2");
+        assert_eq!(ends(&["h2d_bw=3", "link=a100-pcie4", "machine=h200-pcie5"], "lat*1,2"), h200);
+        assert_ne!(ends(&["machine=h200-pcie5", "h2d_bw=3"], "lat*1,2"), h200);
         // The first in order, whichever fails first.
         assert!(told(&[axis("lat=1..50"), axis("as-is,pin:q,r,t")]).starts_with("\"pin:q\""));
         assert!(told(&[axis("copy_engines=1,1.5")]).contains("1.5 is no count"));

@@ -1,7 +1,9 @@
 //! `spanlift advise`: the ranking, its reasons, the map, and what is refused.
 
 use serde_json::Value;
-use spanlift::machine::Machine;
+use spanlift::Bytes;
+use spanlift::advise::{self, Depth, Origin, Request, Tensors};
+use spanlift::machine::{Grade, Machine, Source};
 
 use crate::kit::{folder, spanlift};
 
@@ -67,6 +69,40 @@ fn what_would_change_the_answer_is_the_answer_there() {
         let told = change(&here, to);
         assert_eq!(told["best"], best(&there), "{to}");
         assert_eq!(told["differs"], Value::from(best(&there) != best(&here)), "{to}");
+    }
+}
+
+/// Where the link itself reads pageable memory, it does so as fast as it is.
+#[test]
+fn another_link_carries_pageable_memory_at_its_own_rate() {
+    let tensors = ["--tensors", "10x64MiB", "--machine", "gh200-c2c"];
+    let direct = |args: &[&str]| {
+        let told = told(&[&tensors[..], args].concat());
+        let direct =
+            told["strategies"].as_array().unwrap().iter().find(|s| s["strategy"] == "direct").cloned();
+        direct.unwrap()["time_ms"].as_f64().unwrap()
+    };
+    let ms = 640.0 * f64::from(1 << 20) / 10e6;
+    let (usual, slow) = (direct(&[]), direct(&["--link", "10"]));
+    assert!(ms < slow && slow < 1.1 * ms && usual < ms / 5.0, "{usual} {slow} {ms}");
+}
+
+/// The same of the seven factors.
+#[test]
+fn a_link_among_the_factors_is_that_of_the_call() {
+    let machine = Machine::builtin("gh200-c2c").unwrap();
+    let n = Tensors { count: 40, bytes: Bytes(1 << 20) };
+    for from in [Origin::Pageable, Origin::Pinned] {
+        let request = Request { repeat: 1, ..Request::new(vec![n], from) };
+        let factors = advise::factors(&request, &machine, Depth::FULL).unwrap();
+        let changes = &factors.iter().find(|f| f.name == "System architecture").unwrap().changes;
+        assert_eq!(changes.len(), 2);
+        for (change, factor) in changes.iter().zip([0.25, 4.0]) {
+            let mut other = machine.clone();
+            other.scale_link(factor, Source { grade: Grade::Assumed, text: "a test".into() }).unwrap();
+            let best = advise::rank(&request, &other, Depth::FULL).unwrap();
+            assert_eq!(change.best, best.best().map(|p| p.strategy), "{from:?} {factor}");
+        }
     }
 }
 

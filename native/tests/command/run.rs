@@ -129,7 +129,11 @@ fn the_machine_is_the_asked_one_else_the_programs_own() {
 fn refused(args: &[&str], head: &str) {
     let folder = folder("refused-run");
     std::fs::write(folder.join("p.json"), OVERWRITTEN).unwrap();
-    std::fs::write(folder.join("strange.txt"), "machine mars\nstream s\n").unwrap();
+    std::fs::write(folder.join("strange.txt"), "# of no use here\nmachine mars\nstream s\n").unwrap();
+    std::fs::write(folder.join("strange.json"), r#"{"schema_version": 1, "machine": "mars", "ops": []}"#)
+        .unwrap();
+    std::fs::write(folder.join("strange.op.txt"), "operator o\n\nmachine mars\nA = flip(x).over(f64[x=2])\n")
+        .unwrap();
     std::fs::write(folder.join("broken.json"), "{\"name\": ").unwrap();
     let before = names(&folder);
     let mut command = binary(&folder);
@@ -146,7 +150,17 @@ fn a_machine_or_a_device_that_is_not_there_is_refused() {
         &["run", "p.json", "--machine", "mars"],
         "error: --machine: no machine is called \"mars\": one of tutorial-ci, ",
     );
-    refused(&["run", "strange.txt"], "error: strange.txt: no machine is called \"mars\": one of ");
+    for call in [&["run", "strange.txt"][..], &["sweep", "strange.txt", "--over", "lat=1,2"]] {
+        refused(call, "error: strange.txt: line 2: no machine is called \"mars\": one of ");
+    }
+    refused(
+        &["run", "strange.op.txt"],
+        "error: strange.op.txt: line 3: no machine is called \"mars\": one of ",
+    );
+    refused(
+        &["run", "strange.json"],
+        "error: strange.json: field \"machine\": no machine is called \"mars\": one of ",
+    );
     refused(&["run", "p.json", "--machine", "mars.json"], "error: mars.json: no such file or folder");
     refused(&["run", "p.json", "--machine", "broken.json"], "error: broken.json: ");
     refused(&["run", "p.json", "--machine", "p.json"], "error: p.json: ");

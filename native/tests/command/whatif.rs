@@ -141,3 +141,27 @@ fn what_cannot_be_changed_ends_with_2_and_one_line_for_each() {
     assert_eq!((ran.code, ran.err.lines().count()), (2, 2), "{}", ran.err);
     assert_eq!(names(&folder), ["p.txt"], "nothing is written");
 }
+
+/// A stream whose work is one chain has nothing to give away; the run is told all the same.
+#[test]
+fn a_split_that_moves_nothing_is_told() {
+    let folder = folder("idle");
+    let chain =
+        "stream s\npinned x 4MB\ndevice d 4MB\ncopy d <- x on s\nkernel k on s reads d for 10us\nsync s\n";
+    let two = format!("{chain}pinned y 8\ndevice e 8\ncopy e <- y on s\nsync s\n");
+    std::fs::write(folder.join("chain.txt"), chain).unwrap();
+    std::fs::write(folder.join("two.txt"), two).unwrap();
+    for (file, change, is_told) in [
+        ("chain.txt", "streams=4", true),
+        ("chain.txt", "split:s=3", true),
+        ("chain.txt", "h2d_bw*2", false),
+        ("two.txt", "streams=4", false),
+        ("two.txt", "split:s=2", false),
+    ] {
+        let ran = spanlift(&folder, &["run", file, "--what-if", change]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let told = format!("warning: --what-if: \"{change}\": all work of a stream touches common memory");
+        assert_eq!(ran.err.starts_with(&told), is_told, "{file} {change}: {}", ran.err);
+        assert_eq!(ran.err.lines().count(), usize::from(is_told), "{}", ran.err);
+    }
+}

@@ -13,6 +13,8 @@
 //! | `ways`, `times`, `timelines WORDS` | of several operators: transfers counted, times with what is held, times drawn |
 //! | `solve`, `moves`, `step` | `tolerance N` above two operators, a scanner and the system of its least squares: solved by conjugate gradients; what that moves; one step |
 
+use spanlift::Program;
+use spanlift::machine::USUAL;
 use spanlift::op::{Array, Operator, dot_test};
 use spanlift::plan::{Phase, Plan, Script, SolveError, SolvePlan, Solver, Transfer};
 use spanlift::sim::{self, Run};
@@ -97,7 +99,8 @@ fn planned(source: &str) -> Result<Plan, String> {
     let script = read(source)?;
     let plan = script.plan().map_err(|e| e.to_string())?;
     // What is simulated is simulated on that machine.
-    machine_of(plan.program(), "").map_err(|why| {
+    let name = plan.program().machine.as_deref().unwrap_or(USUAL);
+    machine_of(&Program::new(), name).map_err(|why| {
         let mut lines = (1..).zip(source.lines());
         match lines.find(|(_, line)| line.split_whitespace().next() == Some("machine")) {
             Some((number, line)) => {

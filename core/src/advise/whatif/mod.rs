@@ -180,6 +180,32 @@ impl WhatIf {
         }
     }
 
+    /// Whether nothing is left of this change where `later` is made after it.
+    ///
+    /// ```
+    /// use spanlift::advise::whatif::WhatIf;
+    /// let read = |text: &str| text.parse::<WhatIf>();
+    /// assert!(read("h2d_bw=3")?.is_lost_by(&read("machine=h200-pcie5")?));
+    /// assert!(read("h2d_bw=3")?.is_lost_by(&read("link=gh200-c2c")?));
+    /// assert!(!read("call_launch=3")?.is_lost_by(&read("link=gh200-c2c")?));
+    /// assert!(!read("h2d_bw=3")?.is_lost_by(&read("h2d_bw*2")?));
+    /// # Ok::<(), spanlift::advise::whatif::WhatIfError>(())
+    /// ```
+    pub fn is_lost_by(&self, later: &WhatIf) -> bool {
+        match (self, later) {
+            (
+                WhatIf::Figure { name, .. } | WhatIf::Scale { name, .. },
+                WhatIf::Figure { name: again, .. },
+            ) => name == again,
+            (WhatIf::Figure { name, .. } | WhatIf::Scale { name, .. }, WhatIf::Link(_)) => {
+                LINK.contains(&name.as_str())
+            }
+            (earlier, WhatIf::Machine(_)) => earlier.is_of_machine(),
+            (WhatIf::Link(_), WhatIf::Link(_)) => true,
+            _ => false,
+        }
+    }
+
     /// The profile that it names, so that one can be given that is not built in.
     ///
     /// ```

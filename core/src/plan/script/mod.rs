@@ -180,7 +180,8 @@ pub type Rule = fn(&Space) -> Result<Vec<Complex64>, String>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     title: String,
-    machine: Option<String>,
+    /// Its name and where it stands.
+    machine: Option<(Place, String)>,
     operator: Operator,
     input: Option<Array>,
     planning: Planning,
@@ -284,7 +285,7 @@ impl Script {
 
     /// The machine that its author had in mind.
     pub fn machine(&self) -> Option<&str> {
-        self.machine.as_deref()
+        self.machine.as_ref().map(|(_, name)| name.as_str())
     }
 
     /// The operator.
@@ -319,7 +320,10 @@ impl Script {
         if !self.title.is_empty() {
             plan.program.title.clone_from(&self.title);
         }
-        plan.program.machine.clone_from(&self.machine);
+        plan.program.machine = self.machine().map(str::to_owned);
+        if let Some((place, _)) = &self.machine {
+            plan.program.note_machine_line(u32::try_from(place.line).unwrap_or(u32::MAX));
+        }
         Ok(plan)
     }
 }
@@ -374,7 +378,7 @@ struct Said<'t> {
     /// Why what was defined last is none yet.
     open: Option<ScriptError>,
     input: Option<Node<'t>>,
-    machine: Option<String>,
+    machine: Option<(Place, String)>,
     planning: Planning,
     caps: BTreeMap<Device, Place>,
     names: usize,
@@ -415,7 +419,7 @@ fn statement<'t>(
         }
         "machine" => {
             once(said.machine.is_none(), "machine")?;
-            said.machine = Some(tokens.rest("the name of a machine profile")?);
+            said.machine = Some((place, tokens.rest("the name of a machine profile")?));
         }
         "cap" => {
             let at = tokens.place();

@@ -352,8 +352,17 @@ impl<'s> Writer<'s> {
         }
     }
 
+    /// The part of a slot that an item fills, and its result.
+    fn filled(&self, i: u32, slot: BufferId, bytes: Bytes) -> Region {
+        let source = self.sources.and_then(|s| s.get(i as usize));
+        let whole = i64::try_from(bytes.0).unwrap_or(i64::MAX);
+        slot.range(0, source.map_or(whole, |source| source.bytes.min(whole)))
+    }
+
     fn work(&mut self, i: u32) {
         let &Slot { device_in, device_out, compute, .. } = self.slot(i);
+        let from = self.filled(i, device_in, self.pipeline.bytes_in);
+        let to = device_out.map(|out| self.filled(i, out, self.pipeline.bytes_out));
         if self.is_staged() {
             let event = self.event("up", i);
             self.program.wait(compute, event);
@@ -363,9 +372,9 @@ impl<'s> Writer<'s> {
                 self.program.wait(compute, event);
             }
         }
-        let mut kernel = self.program.kernel(&format!("work {i}")).reads(device_in).takes(self.pipeline.work);
-        if let Some(out) = device_out {
-            kernel = kernel.writes(out);
+        let mut kernel = self.program.kernel(&format!("work {i}")).reads(from).takes(self.pipeline.work);
+        if let Some(to) = to {
+            kernel = kernel.writes(to);
             if self.values {
                 kernel = kernel.computes(Compute::affine(Dtype::F32, 2.0, 1.0));
             }
@@ -394,7 +403,8 @@ impl<'s> Writer<'s> {
             let event = self.event("done", i);
             self.program.wait(down, event);
         }
-        self.program.copy(host_out, device_out).on(down);
+        let [to, from] = [host_out, device_out].map(|slot| self.filled(i, slot, self.pipeline.bytes_out));
+        self.program.copy(to, from).on(down);
         let event = self.event("down", i);
         self.program.record(event, down);
     }
@@ -412,7 +422,8 @@ impl<'s> Writer<'s> {
             let expected = Contents::fill(Dtype::F32, 2.0 * f64::from(i) + 1.0);
             self.program.host_expect(host_out, expected);
         } else {
-            self.program.host_read(host_out);
+            let result = self.filled(i, host_out, self.pipeline.bytes_out);
+            self.program.host_read(result);
         }
     }
 }

@@ -125,6 +125,7 @@ impl Reader<'_, '_> {
         match node {
             Node::Line { line, text } => {
                 let n = self.program.len();
+                let had_machine = self.program.machine.is_some();
                 let result = if variables.is_empty() {
                     let result = self.line(text, false);
                     self.n_plain += self.program.len() - n;
@@ -134,6 +135,9 @@ impl Reader<'_, '_> {
                     self.line(&substitute(without_comment(text), variables)?, true)
                 };
                 self.program.note_line(*line);
+                if !had_machine && self.program.machine.is_some() {
+                    self.program.note_machine_line(*line);
+                }
                 if let Some(take) = &mut self.take {
                     self.program.hand_on(&mut **take, None);
                 }

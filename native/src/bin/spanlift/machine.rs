@@ -63,7 +63,13 @@ pub(crate) fn is_file(name: &Path) -> bool {
 pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) -> Result<Chosen, Fail> {
     match (asked, &program.machine) {
         (Some(name), _) => named(name),
-        (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| unknown(place, name)),
+        (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| {
+            let at = match program.machine_line() {
+                Some(line) => format!("{place}: line {line}"),
+                None => format!("{place}: field \"machine\""),
+            };
+            unknown(&at, name)
+        }),
         (None, None) => Ok(usual()),
     }
 }

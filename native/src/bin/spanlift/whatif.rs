@@ -1,5 +1,7 @@
 //! `spanlift run --what-if`: a changed program or machine beside the one that was given.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
 use spanlift::grouped;
@@ -68,11 +70,32 @@ pub(crate) fn make(
         return Ok(None);
     }
     let changed = what_if(program, machine, &changes).map_err(|e| Fail::at("--what-if", e))?;
+    for idle in idle(&changes, program, machine) {
+        say::warning_line(&format!(
+            "--what-if: {:?}: all work of a stream touches common memory, so nothing goes to another",
+            idle.to_string()
+        ));
+    }
     let run = sim::run(&changed.program, &changed.machine).map_err(|e| run::failed("--what-if", &e))?;
     let report = hazard::check(&changed.program, Terms::of(Mode::Contract, &changed.machine))
         .map_err(|e| Fail::at("--what-if", e))?;
     let compared = compare(before, &run, &changed.from);
     Ok(Some(Made { changes, changed, run, verdicts: [verdict, report.verdict()], compared }))
+}
+
+/// The changes that split streams of which no work can go elsewhere.
+fn idle<'c>(changes: &'c [WhatIf], program: &Program, machine: &Machine) -> Vec<&'c WhatIf> {
+    let busy = |program: &Program| {
+        let working = program.commands().iter().filter(|command| {
+            let (reads, writes) = command.op.regions();
+            !reads.is_empty() || !writes.is_empty()
+        });
+        working.filter_map(|command| command.op.stream()).collect::<BTreeSet<_>>().len()
+    };
+    let is_split = |change: &WhatIf| matches!(change, WhatIf::Split { .. } | WhatIf::Streams(_));
+    let before = |k: usize| what_if(program, machine, &changes[..k]).map(|made| busy(&made.program));
+    let split = (0..changes.len()).filter(|&k| is_split(&changes[k]));
+    split.filter(|&k| before(k) == before(k + 1)).map(|k| &changes[k]).collect()
 }
 
 impl Made {

@@ -164,11 +164,8 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     args.out.as_deref().map_or(Ok(()), output::is_free)?;
     if let Some(rate) = args.link {
         let ratio = rate / machine.figure("h2d_bw").unwrap_or(rate);
-        let back = machine.figure("d2h_bw").unwrap_or(rate) * ratio;
-        for (name, value) in [("h2d_bw", rate), ("d2h_bw", back)] {
-            let source = Source { grade: Grade::Assumed, text: "the call's --link".into() };
-            machine.set(name, value, source).map_err(|e| Fail::at("--link", e))?;
-        }
+        let source = Source { grade: Grade::Assumed, text: "the call's --link".into() };
+        machine.scale_link(ratio, source).map_err(|e| Fail::at("--link", e))?;
     }
     let failed = |e| Fail::new(format!("{e}"));
     let ranking = advise::rank(&request, &machine, Depth::FULL).map_err(failed)?;
