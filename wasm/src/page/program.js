@@ -357,7 +357,7 @@ const program = (view, place, second, packed) => {
     streams.previousElementSibling.querySelector("output").textContent = streams.value;
     const lines = machine.value && !now.recorded ? [`machine=${machine.value}`] : [];
     if (pin.checked) lines.push("pin:*");
-    if (Number(link.value)) lines.push(`h2d_bw*${rounded}`, `d2h_bw*${rounded}`);
+    if (Number(link.value)) lines.push(`link*${rounded}`);
     if (now.recorded) return [...lines, ...(own.checked ? ["copy_stream"] : []), ...(waits.checked ? ["no_waits"] : [])];
     if (Number(streams.value) > 1) lines.push(`streams=${streams.value}`);
     if (engines.value) lines.push(`copy_engines=${engines.value}`);
@@ -368,7 +368,7 @@ const program = (view, place, second, packed) => {
     const { pin, own, waits } = form.elements;
     const asked = new Map([["pin:*", pin], ["copy_stream", own], ["no_waits", waits]]);
     const words = lines.map((line) => asked.get(line)?.previousElementSibling.textContent ?? line).join(", ");
-    return words.replace(/h2d_bw\*([\d.]+), d2h_bw\*\1(?=,|$)/, "rate of the link $1 ×").replace("machine=", "on ").replace("copy_engines=", "copy engines: ").replace("streams=", "streams for each: ");
+    return words.replace(/link\*([\d.]+)/, "rate of the link $1 ×").replace("machine=", "on ").replace("copy_engines=", "copy engines: ").replace("streams=", "streams for each: ");
   };
   const guess = () => {
     const lines = changes();

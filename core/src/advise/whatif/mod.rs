@@ -9,6 +9,7 @@
 //! | `split:STREAM`, `split:STREAM=N` | the stream's work goes to `N` streams (2 where nothing is said): work that touches common memory stays in one stream and in order, the rest is dealt out; what waited for the stream waits for all of them |
 //! | `streams=N` | every stream is split into `N` |
 //! | `link=MACHINE` | the link between host and devices is that of another profile: rates, latency, sharing of directions, whether pageable memory is staged |
+//! | `link*FACTOR` | the link is that many times as fast: all rates over it ([`Machine::scale_link`]) |
 //! | `machine=MACHINE` | the whole machine is another profile |
 //! | `FIGURE=VALUE` | a figure of the machine, in the unit of its file: `copy_engines=2`, `h2d_bw=25`, `pageable_direct=true` |
 //! | `FIGURE*FACTOR` | the same times a factor: `h2d_bw*2` |
@@ -53,6 +54,8 @@ pub enum WhatIf {
     Streams(u32),
     /// The link of another profile.
     Link(Profile),
+    /// The link, so many times as fast.
+    LinkRate(f64),
     /// Another profile.
     Machine(Profile),
     /// A figure of the machine.
@@ -176,7 +179,11 @@ impl WhatIf {
     pub fn is_of_machine(&self) -> bool {
         match self {
             WhatIf::Pin { .. } | WhatIf::Split { .. } | WhatIf::Streams(_) => false,
-            WhatIf::Link(_) | WhatIf::Machine(_) | WhatIf::Figure { .. } | WhatIf::Scale { .. } => true,
+            WhatIf::Link(_)
+            | WhatIf::LinkRate(_)
+            | WhatIf::Machine(_)
+            | WhatIf::Figure { .. }
+            | WhatIf::Scale { .. } => true,
         }
     }
 
@@ -201,7 +208,7 @@ impl WhatIf {
                 LINK.contains(&name.as_str())
             }
             (earlier, WhatIf::Machine(_)) => earlier.is_of_machine(),
-            (WhatIf::Link(_), WhatIf::Link(_)) => true,
+            (WhatIf::Link(_) | WhatIf::LinkRate(_), WhatIf::Link(_)) => true,
             _ => false,
         }
     }
@@ -249,6 +256,7 @@ impl WhatIf {
                 }
                 Ok(())
             }
+            WhatIf::LinkRate(factor) => machine.scale_link(*factor, assumed()).map_err(|e| e.to_string()),
             WhatIf::Machine(profile) => {
                 *machine = profile.machine()?;
                 Ok(())
@@ -352,6 +360,7 @@ impl fmt::Display for WhatIf {
             WhatIf::Split { stream, n } => write!(f, "split:{stream}={n}"),
             WhatIf::Streams(n) => write!(f, "streams={n}"),
             WhatIf::Link(profile) => write!(f, "link={}", profile.name),
+            WhatIf::LinkRate(factor) => write!(f, "link*{factor}"),
             WhatIf::Machine(profile) => write!(f, "machine={}", profile.name),
             WhatIf::Figure { name, value } => write!(f, "{name}={value}"),
             WhatIf::Scale { name, factor } => write!(f, "{name}*{factor}"),

@@ -47,14 +47,16 @@ fn read(text: &str) -> Result<WhatIf, String> {
         };
     }
     if let Some((name, factor)) = text.split_once('*') {
-        let name = figure(name)?;
+        let name = if name == "link" { None } else { Some(figure(name)?) };
         return match float(factor) {
-            Some(factor) if factor.is_finite() && 0.0 < factor => Ok(WhatIf::Scale { name, factor }),
+            Some(factor) if factor.is_finite() && 0.0 < factor => {
+                Ok(name.map_or(WhatIf::LinkRate(factor), |name| WhatIf::Scale { name, factor }))
+            }
             _ => Err(format!("{factor:?} is no factor above 0")),
         };
     }
-    Err("expected pin:BUFFERS, unpin:BUFFERS, split:STREAM=N, streams=N, link=MACHINE, machine=MACHINE, FIGURE=VALUE \
-         or FIGURE*FACTOR"
+    Err("expected pin:BUFFERS, unpin:BUFFERS, split:STREAM=N, streams=N, link=MACHINE, link*FACTOR, machine=MACHINE, \
+         FIGURE=VALUE or FIGURE*FACTOR"
         .to_owned())
 }
 

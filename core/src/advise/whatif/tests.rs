@@ -34,6 +34,7 @@ fn changes_read_back_as_they_are_written() {
         "split:s=4",
         "streams=3",
         "link=gh200-c2c",
+        "link*0.5",
         "machine=a100-pcie4",
         "h2d_bw=25.5",
         "lat*0.5",
@@ -187,6 +188,13 @@ fn figures_and_links_change_the_machine_alone() {
     assert_eq!((linked.h2d_bw, linked.pageable_direct), (other.h2d_bw, other.pageable_direct));
     assert_eq!((linked.call_launch, linked.d2d_bw), (machine.call_launch, machine.d2d_bw));
     assert_eq!(change(ITEMS, &["machine=gh200-c2c"]).machine, other);
+    // A slow link is as slow for pageable memory that it reads itself.
+    let halved = change(ITEMS, &["machine=gh200-c2c", "link*0.5"]).machine;
+    for figure in LINK.iter().filter(|name| name.ends_with("_bw")) {
+        assert_eq!(halved.figure(figure), other.figure(figure).map(|rate| rate / 2.0), "{figure}");
+    }
+    assert_eq!((halved.lat, halved.d2d_bw), (other.lat, other.d2d_bw));
+    assert!(WhatIf::LinkRate(2.0).is_lost_by(&"link=gh200-c2c".parse().unwrap()));
 }
 
 #[test]

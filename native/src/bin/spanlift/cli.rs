@@ -128,7 +128,7 @@ pub(crate) struct CheckArgs {
     \x20 spanlift run lesson1.txt --replay w4:w5\n\
     \x20 spanlift run scanner.txt --on cpu\n\n\
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
-    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
+    link*FACTOR, machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
     figures.\n\n\
     Of an operator it says what moves, what each device holds and what comes of its input. Warns of hazards and ends with 0 \
     whatever it finds.",
