@@ -26,7 +26,7 @@ pub use read::MachineError;
 pub(crate) use read::object;
 
 use crate::ordered::CollectVec;
-use crate::units::{Bytes, Nanos, quotient};
+use crate::units::{Bytes, Nanos, float, quotient};
 
 /// Bytes per second; a copy of `n` bytes takes `n / rate`, rounded to the nearest nanosecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -335,7 +335,7 @@ impl Machine {
     /// ```
     pub fn figure(&self, name: &str) -> Option<f64> {
         let field = FIELDS.iter().find(|f| f.name == name)?;
-        (field.show)(self).parse().ok()
+        float(&(field.show)(self))
     }
 
     /// Gives the machine another value for a figure, by its name and in the unit of files. Nothing else changes, not even
