@@ -149,6 +149,9 @@ impl Prediction {
     }
 }
 
+/// Into so many parts sizes of tensors are put, where they are carried on each by itself.
+const MOST_PARTS: usize = 4;
+
 /// Tensors that are written down for a request.
 struct Sample {
     sizes: Vec<u64>,
@@ -184,16 +187,19 @@ fn sample(request: &Request, depth: Depth) -> Sample {
     let missing = request.tensors.iter().zip(&taken).map(|(t, &here)| t.total().0 as f64 - bytes(here));
     let missing: Vec<f64> = missing.collect_vec();
     let lacks = |k: usize| (bytes(taken[k]) - bytes(half[k])).max(1.0);
-    // As far as all groups go on alike they go on together, which keeps them mixed; then each by itself.
+    // As far as all groups go on alike they go on together, which keeps them mixed; then in few parts, those together that go on
+    // about as far: each part is a simulation.
     let together = missing.iter().enumerate().map(|(k, m)| m / lacks(k)).fold(f64::INFINITY, f64::min);
     let mut less = vec![(mixed(&half), together)];
-    for (k, missing) in missing.iter().enumerate() {
-        let further = missing / lacks(k) - together;
-        if 1e-9 < further {
-            let mut without = taken.clone();
-            without[k] = half[k];
-            less.push((mixed(&without), further));
-        }
+    let further = missing.iter().enumerate().map(|(k, m)| (m / lacks(k) - together, k));
+    let mut further: Vec<(f64, usize)> = further.filter(|(further, _)| 1e-9 < *further).collect_vec();
+    further.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for part in further.chunks(further.len().div_ceil(MOST_PARTS).max(1)) {
+        let mut without = taken.clone();
+        part.iter().for_each(|&(_, k)| without[k] = half[k]);
+        let lacking: f64 = part.iter().map(|&(_, k)| lacks(k)).sum();
+        let missing: f64 = part.iter().map(|&(further, k)| further * lacks(k)).sum();
+        less.push((mixed(&without), missing / lacking));
     }
     Sample { sizes: mixed(&taken), less }
 }

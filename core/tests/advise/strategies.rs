@@ -91,9 +91,15 @@ fn every_program_is_safe_and_sends_every_byte_once() {
 #[test]
 fn what_is_carried_on_is_what_the_whole_would_be() {
     let machine = Machine::builtin("a100-pcie4").unwrap();
-    for (tensors, most) in
-        [("1500x4KB", 0.03), ("600x4MB", 0.03), ("300x100KB,100x2MB", 0.06), ("1x3GiB", 0.03)]
-    {
+    // More sizes than are carried on each by itself.
+    let sizes = (1..=12).map(|k| format!("{}x{}KB", 130 - 10 * k, k * k)).collect::<Vec<_>>().join(",");
+    for (tensors, most) in [
+        ("1500x4KB", 0.03),
+        ("600x4MB", 0.03),
+        ("300x100KB,100x2MB", 0.06),
+        ("1x3GiB", 0.03),
+        (&*sizes, 0.06),
+    ] {
         let request = request(tensors, Origin::Pageable);
         for strategy in all(Origin::Pageable) {
             let quick = Depth { tensors: 100, bytes: 512 << 20 };
