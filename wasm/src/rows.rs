@@ -12,6 +12,7 @@ mod track;
 use std::ops::Range;
 
 use arrows::Arrows;
+use spanlift::ordered::BTreeMap;
 use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, StrId, Trace};
 pub use track::Track;
 pub(crate) use track::first_where;
@@ -161,21 +162,18 @@ impl Rows {
         }
         // A device's streams and engines stand together, under the first name that the device was given.
         let mut keys: Vec<(Part, StrId, Vec<usize>)> = Vec::new();
-        // Where each group of a part stands among them; a file may have as many as it has lanes.
-        let mut known = vec![[None; 3]; trace.strings.len()];
+        // Where each stands among them; a file may have as many as it has lanes.
+        let mut known: BTreeMap<(Part, StrId), usize> = BTreeMap::new();
         for (l, lane) in trace.lanes.iter().enumerate() {
             let part = match lane.kind {
                 LaneKind::Host => Part::Host,
                 LaneKind::Stream { .. } | LaneKind::Engine { .. } => Part::Device,
                 LaneKind::Other => Part::Other,
             };
-            match known[lane.group.index()][part as usize] {
-                Some(k) => {
-                    let (_, _, lanes): &mut (Part, StrId, Vec<usize>) = &mut keys[k];
-                    lanes.push(l);
-                }
+            match known.get(&(part, lane.group)) {
+                Some(&k) => keys[k].2.push(l),
                 None => {
-                    known[lane.group.index()][part as usize] = Some(keys.len());
+                    known.insert((part, lane.group), keys.len());
                     keys.push((part, lane.group, vec![l]));
                 }
             }
