@@ -158,10 +158,14 @@ impl Blas {
             (true, true) => ("cublasCgemmStridedBatched", self.calls.c32),
             (false, true) => ("cublasZgemmStridedBatched", self.calls.c64),
         };
-        // Room for a number of any of the types, real part first.
-        let (single, double) = ([[1.0f32, 0.0], [0.0, 0.0]], [[1.0f64, 0.0], [0.0, 0.0]]);
+        /// Room for a number of any of the types, real part first, aligned as CUDA's complex numbers are: cuBLAS reads one
+        /// at once, which ends the process where it lies at a multiple of 8 bytes alone.
+        #[repr(C, align(16))]
+        struct Factor<R>([R; 2]);
+        let (single, double) =
+            ([Factor([1.0f32, 0.0]), Factor([0.0, 0.0])], [Factor([1.0f64, 0.0]), Factor([0.0, 0.0])]);
         let factor = |k: usize| -> *const c_void {
-            if precision.single { single[k].as_ptr().cast() } else { double[k].as_ptr().cast() }
+            if precision.single { (&raw const single[k]).cast() } else { (&raw const double[k]).cast() }
         };
         let Gemm { turns, sizes, leading, apart, batch } = *gemm;
         // SAFETY: handle and factors are live during the call, which copies the factors (host pointer mode, the default);

@@ -21,6 +21,8 @@ use super::pool::is_refused;
 const BYTES: usize = 4 << 20;
 /// Runs of each figure at most: the least of so many is what is kept, the first of them meets page faults.
 const ROUNDS: usize = 16;
+/// After so long threads do not look out for the next work any more: they sleep, and have to be woken.
+const ASLEEP: Duration = Duration::from_micros(100);
 /// How many figures there are.
 const FIGURES: u32 = 6;
 
@@ -61,9 +63,13 @@ fn bound_cold(machine: &mut Machine) {
 /// Rates and times of the host, in the units of profiles.
 fn host(workers: &Workers, clock: &mut Clock) -> Vec<(&'static str, f64)> {
     let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
-    let hot = clock.least(|| copy(&mut to, black_box(&from), Stores::Plain)).map(gb_s);
-    let all = clock.least(|| workers.copy(&mut to, black_box(&from), Stores::Plain)).map(gb_s);
-    let wake = clock.least(|| workers.run(workers.count(), &|_| {}));
+    // As slots are filled.
+    let hot = clock.least(|| copy(&mut to, black_box(&from), Stores::Streaming)).map(gb_s);
+    let all = clock.least(|| workers.copy(&mut to, black_box(&from), Stores::Streaming)).map(gb_s);
+    let wake = clock.least_of(|| {
+        idle(ASLEEP);
+        timed(|| workers.run(workers.count(), &|_| {}))
+    });
     let mut found: Vec<_> = hot.map(|hot| ("host_memcpy_hot_bw", hot)).into_iter().collect();
     if workers.count() > 1 {
         found.extend(hot.zip(all).map(|(hot, all)| ("host_memcpy_cap_bw", all.max(hot))));
@@ -106,6 +112,20 @@ fn gb_s(time: Duration) -> f64 {
     BYTES as f64 / 1e9 / time.as_secs_f64()
 }
 
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Lets so much time go by without going to sleep, after which this thread would have to be woken too.
+fn idle(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
 /// What is left of the budget, and of the figures that share it.
 struct Clock {
     ends: Instant,
@@ -116,17 +136,20 @@ impl Clock {
     /// The least time that `work` takes, over `ROUNDS` runs at most and within this figure's share of what is left; none
     /// where nothing is.
     fn least(&mut self, mut work: impl FnMut()) -> Option<Duration> {
+        self.least_of(|| timed(&mut work))
+    }
+
+    /// The same of what times itself.
+    fn least_of(&mut self, mut run: impl FnMut() -> Duration) -> Option<Duration> {
         let now = Instant::now();
         let ends = now + self.ends.saturating_duration_since(now) / self.left.max(1);
         self.left = self.left.saturating_sub(1);
         let mut least = None;
         for _ in 0..ROUNDS {
-            let start = Instant::now();
-            if ends <= start {
+            if ends <= Instant::now() {
                 break;
             }
-            work();
-            let time = start.elapsed();
+            let time = run();
             least = Some(least.map_or(time, |least: Duration| least.min(time)));
         }
         least

@@ -12,7 +12,7 @@ use spanlift::program::StreamKind;
 use crate::cuda::{Context, CudaError, Driver, MemoryInfo, Recorder, Stream};
 
 use super::calibrate::calibrate;
-use super::copy::Workers;
+use super::copy::{Stores, Workers};
 use super::device::{Block, DevBuf, DeviceSlice};
 use super::error::{EngineError, Lost};
 use super::journal::{Done, Journal};
@@ -235,6 +235,30 @@ impl Engine {
     pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuf<T>, EngineError> {
         super::transfer::sized::<T>()?;
         self.during("allocating pinned memory", || PinnedBuf::new(&self.0.pinned, len))
+    }
+
+    /// A page-locked copy of `from`, made on the engine's threads: what `pin_memory()` is elsewhere.
+    ///
+    /// # Errors
+    /// As [`Engine::pinned`].
+    ///
+    /// # Cost
+    /// One copy within the host's memory. A slice that is sent once is sent sooner by [`Engine::upload`], which copies part by
+    /// part beside the link.
+    ///
+    /// # Examples
+    /// ```
+    /// # use spanlift_native::engine::{Config, Engine};
+    /// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+    /// let batch = engine.pin(&[1f32, 2.0, 3.0])?;
+    /// assert_eq!(&batch[..], [1.0, 2.0, 3.0]);
+    /// # Ok::<(), spanlift_native::engine::EngineError>(())
+    /// ```
+    pub fn pin<T: Pod>(&self, from: &[T]) -> Result<PinnedBuf<T>, EngineError> {
+        let mut to = self.pinned(from.len())?;
+        // A device is what reads it.
+        self.0.workers.copy(bytemuck::cast_slice_mut(&mut to), bytemuck::cast_slice(from), Stores::Streaming);
+        Ok(to)
     }
 
     /// `len` elements of device memory whose values are unspecified, for use on `stream` and what is ordered after it.

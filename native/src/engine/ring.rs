@@ -148,8 +148,9 @@ impl Source<'_> {
     /// Fills `slot` with what lies from byte `at` on.
     pub(super) fn fill(&self, at: usize, slot: &mut [u8]) -> Result<(), EngineError> {
         match self {
-            Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], Stores::Plain),
-            Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, Stores::Plain),
+            // Nobody but the device reads it.
+            Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], Stores::Streaming),
+            Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, Stores::Streaming),
             Source::Strips(strips, start) => {
                 strips.fill(start + i64::try_from(at).map_err(|_| super::copy::TooLarge)?, slot);
             }

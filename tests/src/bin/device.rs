@@ -114,6 +114,8 @@ impl Found {
     }
 
     fn run(&mut self, what: &str, a: &Operator, driver: &Driver) {
+        // Told beforehand: of one that ends the process this is all that is left.
+        eprintln!("{what}");
         let x = Random(7).array(a.domain());
         let there = chain![to(device(0)), a.on(device(0)), to(cpu())].unwrap();
         // Spaces without elements have no plan.

@@ -1,6 +1,6 @@
 //! Where tensors lie in one block.
 
-use super::{Stores, copy};
+use super::{Stores, copy_part, fence};
 
 /// Starts of tensors that lie one after the other in a block, each at a multiple of an alignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,9 +70,10 @@ impl Packing {
             }
             let (lo, hi) = (start.max(at), (start + len).min(end));
             if lo < hi {
-                copy(&mut piece[lo - at..hi - at], &tensor[lo - start..hi - start], stores);
+                copy_part(&mut piece[lo - at..hi - at], &tensor[lo - start..hi - start], stores);
             }
         }
+        fence(stores);
     }
 
     /// Cuts tensors at the multiples of `piece` bytes of the block, and gives the parts that lie within each.

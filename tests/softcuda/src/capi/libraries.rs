@@ -204,7 +204,9 @@ macro_rules! products {
             apart_c: i64, batch: c_int,
         ) -> c_int {
             let Some(of) = handles().get(&(handle.addr() as u64)).copied() else { return NO_HANDLE };
-            if alpha.is_null() || beta.is_null() {
+            // A real one reads a number at once, and the process ends where it lies across its alignment.
+            let is_apart = |at: *const c_void| !(at.addr() as u64).is_multiple_of(Type::of($number).bytes());
+            if alpha.is_null() || beta.is_null() || is_apart(alpha) || is_apart(beta) {
                 return INVALID_VALUE;
             }
             // SAFETY: not null; by the documentation they point to numbers of the type that the name says.
