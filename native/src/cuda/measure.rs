@@ -5,19 +5,27 @@
 //! count alike; how far each size lies off its line is told beside it. What cannot be measured without a framework is
 //! left out: the profile's note says whose figures hold for it.
 
+use std::sync::Barrier;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use spanlift::program::StreamKind;
+use spanlift::memory::Dtype;
+use spanlift::program::{Compute, StreamKind};
 
 use super::context::Context;
 use super::error::CudaError;
 use super::memory::{DeviceBlock, HostBlock};
 use super::place::Place;
+use super::run::Kernels;
 use super::stream::{Event, Stream, Timing};
 
 /// Rounds of which the least counts.
 const ROUNDS: usize = 5;
+/// Rounds of what runs through the host's memory, of which the middle one counts: how fast that is changes from one to the next,
+/// and programs meet all of it. Each reads another part, so that none of it is in a cache.
+const PARTS: usize = 9;
+/// Threads that copy side by side at most.
+const THREADS: usize = 16;
 /// Calls of one round for what a call costs.
 const CALLS: usize = 64;
 /// Bytes of a copy that takes hardly longer than one of nothing; no measurement has smaller blocks.
@@ -111,8 +119,8 @@ impl Profile {
 /// [`MeasureError`].
 ///
 /// # Cost
-/// Page-locked memory of twice `largest`, as much of the device, and some fifty copies of that size; with 64 MiB about
-/// a second.
+/// Page-locked memory of twice `largest`, as much of the device, nine times as much that is not page-locked, and some fifty
+/// copies of that size; with 64 MiB about a second.
 pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, MeasureError> {
     let mut profile = Profile { figures: Map::new(), conf: Map::new(), lines: Map::new() };
     let bench = Bench::new(context, largest.max(4 * SMALL))?;
@@ -138,6 +146,29 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
     Ok(Value::Object(figures))
 }
 
+/// GB/s of threads that each copy a range of their own out of these, beginning together.
+fn side_by_side(parts: &[Vec<u8>], threads: usize) -> f64 {
+    let gate = Barrier::new(threads);
+    let one = |k: usize| {
+        let from = &parts[k % parts.len()];
+        // Each thread's own stretch: what another one reads is in a cache for both.
+        let n = from.len() / threads.div_ceil(parts.len());
+        let at = k / parts.len() * n;
+        // Written, so that its pages are there.
+        let mut to = vec![1u8; n];
+        gate.wait();
+        let begun = Instant::now();
+        to.copy_from_slice(std::hint::black_box(&from[at..at + n]));
+        std::hint::black_box(&mut to);
+        n as f64 / begun.elapsed().as_nanos().max(1) as f64
+    };
+    let one = &one;
+    std::thread::scope(|scope| {
+        let copying: Vec<_> = (0..threads).map(|k| scope.spawn(move || one(k))).collect();
+        copying.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum()
+    })
+}
+
 /// What is measured with.
 struct Bench {
     context: Context,
@@ -155,6 +186,18 @@ fn least(mut round: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaEr
         best = best.min(begun.elapsed().as_nanos() as f64);
     }
     Ok(best.max(1.0))
+}
+
+/// The middle of as many rounds as there are parts, in nanoseconds, at least 1; each is told which part is its own.
+fn middle(mut round: impl FnMut(usize) -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    let mut times = Vec::new();
+    for part in 0..PARTS {
+        let begun = Instant::now();
+        round(part)?;
+        times.push(begun.elapsed().as_nanos() as f64);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    Ok(times[PARTS / 2].max(1.0))
 }
 
 impl Bench {
@@ -187,7 +230,9 @@ impl Bench {
             for n in self.sizes() {
                 let times = 4;
                 let host = if is_up { &mut up } else { &mut down };
-                let ns = least(|| Stream::copies_and_wait(&mut [(s, a, &mut *host, !is_up)], n, times))?;
+                let ns = least(|| {
+                    Stream::copies_and_wait(&mut [(s, a, &mut *host, !is_up)], n, times).map(|_| ())
+                })?;
                 points.push((n, ns / times as f64));
             }
             let line = Line::through(&points).ok_or(MeasureError::Rate(name))?;
@@ -196,7 +241,8 @@ impl Bench {
             profile.put(figure, line.rate, &how);
             if is_up {
                 profile.put("lat", line.latency_ns / 1e3, &how);
-                let alone = least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], SMALL, 1))?;
+                let alone =
+                    least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], SMALL, 1).map(|_| ()))?;
                 let back = (alone - call - line.latency_ns - SMALL as f64 / line.rate).max(0.0);
                 profile.put(
                     "sync_return",
@@ -209,6 +255,7 @@ impl Bench {
         }
         let both = least(|| {
             Stream::copies_and_wait(&mut [(s, a, &mut up, false), (t, b, &mut down, true)], self.largest, 4)
+                .map(|_| ())
         })? / 4.0;
         for (figure, alone) in ["bidir_factor_h2d", "bidir_factor_d2h"].into_iter().zip(directions) {
             profile.put(figure, (alone / both).clamp(0.01, 1.0), "both directions at once against one alone");
@@ -229,34 +276,30 @@ impl Bench {
         Ok(())
     }
 
-    /// The driver's staging and the processor's own copies; cold is what was never touched since it was written.
+    /// The driver's staging and the processor's own copies; cold is what lies in no cache.
     fn pageable(&self, profile: &mut Profile) -> Result<(), MeasureError> {
         let n = self.largest;
-        let mut source = vec![1u8; n];
+        let mut parts: Vec<Vec<u8>> = (0..PARTS).map(|_| vec![1u8; n]).collect();
         let small = (n / 16).max(1);
         let [s, _] = &self.streams;
         let [a, _] = &self.device;
-        let hot = least(|| s.upload_and_wait(a, &mut source, small))? / small as f64;
-        let cold = least(|| s.upload_and_wait(a, &mut source, n))? / n as f64;
+        let hot = middle(|_| s.upload_and_wait(a, &mut parts[0], small))? / small as f64;
+        let cold = middle(|part| s.upload_and_wait(a, &mut parts[part], n))? / n as f64;
         profile.put("stage_hot_bw", 1.0 / hot, "pageable copies of one small range, again and again");
-        profile.put("stage_cold_bw", (1.0 / cold).min(1.0 / hot), "pageable copies of a large range");
+        profile.put("stage_cold_bw", (1.0 / cold).min(1.0 / hot), "pageable copies of large ranges in turn");
         let mut target = vec![0u8; n];
-        let hot = least(|| {
-            target[..small].copy_from_slice(&source[..small]);
+        let mut copied = |from: &[u8]| {
+            target[..from.len()].copy_from_slice(from);
             std::hint::black_box(&mut target);
             Ok(())
-        })? / small as f64;
-        let cold = least(|| {
-            target.copy_from_slice(&source);
-            std::hint::black_box(&mut target);
-            Ok(())
-        })? / n as f64;
-        profile.put("host_memcpy_hot_bw", 1.0 / hot, "one thread's copies of one small range");
-        profile.put(
-            "host_memcpy_cold_bw",
-            (1.0 / cold).min(1.0 / hot),
-            "one thread's copies of a large range",
-        );
+        };
+        let hot = 1.0 / (middle(|_| copied(&parts[0][..small]))? / small as f64);
+        let cold = (1.0 / (middle(|part| copied(&parts[part]))? / n as f64)).min(hot);
+        profile.put("host_memcpy_hot_bw", hot, "one thread's copies of one small range");
+        profile.put("host_memcpy_cold_bw", cold, "one thread's copies of large ranges in turn");
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS);
+        let how = format!("copies of large ranges by {threads} threads side by side");
+        profile.put("host_memcpy_cap_bw", side_by_side(&parts, threads).max(cold), &how);
         Ok(())
     }
 
@@ -325,9 +368,9 @@ impl Bench {
             profile.put(name, best / 1e3, "mean of 64 calls, the least of 5 rounds");
             Ok::<f64, CudaError>(best)
         };
-        let copy =
-            put("call_memcpy_async", &mut || s.copy_device(Place::Device(a, 0), Place::Device(a, 64), 64))?;
-        put("call_launch", &mut || s.fill((a, 0), 0, 64))?;
+        // Of one number.
+        let (kernels, formula) = (Kernels::load(&self.context)?, Compute::affine(Dtype::F32, 1.0, 0.0));
+        put("call_launch", &mut || kernels.compute(s, formula, 1, (a, 0), &[(a, 0)]))?;
         put("call_event_record", &mut || event.record(s))?;
         put("call_stream_wait", &mut || t.wait(&event))?;
         put("call_event_query", &mut || event.is_done().map(|_| ()))?;
@@ -340,6 +383,16 @@ impl Bench {
         let mut blocks = Vec::new();
         put("call_malloc_async", &mut || DeviceBlock::on(s, 1 << 16).map(|block| blocks.push(block)))?;
         put("call_free_async", &mut || blocks.pop().map_or(Ok(()), |block| block.free_on(s)))?;
+        let (mut host, mut copy) = (HostBlock::new(&self.context, SMALL)?, f64::INFINITY);
+        for _ in 0..ROUNDS {
+            let called = Stream::copies_and_wait(&mut [(s, a, &mut host, false)], 64, CALLS)?;
+            copy = copy.min(called.as_nanos() as f64 / CALLS as f64);
+        }
+        profile.put(
+            "call_memcpy_async",
+            copy / 1e3,
+            "of page-locked memory; mean of 64 calls, the least of 5 rounds",
+        );
         Ok(copy)
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem;
 use std::ptr::{self, NonNull};
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUdeviceptr;
 use spanlift::program::{FreeVia, Space};
@@ -553,7 +554,7 @@ impl Stream {
 
 impl Stream {
     /// Enqueues `n` copies of `len` bytes between each pair of blocks in turn, to the host where the last part says so, and
-    /// waits for all of them: a rate with nothing of the host in it.
+    /// waits for all of them: a rate with nothing of the host in it. Tells how long the calls took, until the wait began.
     ///
     /// # Errors
     /// As [`Stream::copy`], or an earlier command failed.
@@ -561,8 +562,8 @@ impl Stream {
         work: &mut [(&Stream, &DeviceBlock, &mut HostBlock, bool)],
         len: usize,
         n: usize,
-    ) -> Result<(), CudaError> {
-        let mut answer = Ok(());
+    ) -> Result<Duration, CudaError> {
+        let (mut answer, start) = (Ok(()), Instant::now());
         for _ in 0..n {
             for (stream, device, host, to_host) in work.iter() {
                 let (device, host) = (Place::Device(device, 0), Place::Host(host, 0));
@@ -572,7 +573,8 @@ impl Stream {
                 answer = answer.and_then(|()| unsafe { stream.copy(dst, src, len) });
             }
         }
-        work.iter().fold(answer, |answer, (stream, ..)| answer.and(stream.synchronize()))
+        let called = start.elapsed();
+        work.iter().fold(answer, |answer, (stream, ..)| answer.and(stream.synchronize())).map(|()| called)
     }
 
     /// Copies the first `len` pageable bytes of a vector to the front of a block, and waits until they are there.
