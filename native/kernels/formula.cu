@@ -16,13 +16,15 @@ typedef long long i64;
 #include <stdio.h>
 #include <stdlib.h>
 #define DEVICE static
+#define RARE static
 #define HIGH(a, b) ((i64)(((__int128)(a) * (b)) >> 64))
 static inline u64 bits_of(double v) { u64 b; __builtin_memcpy(&b, &v, 8); return b; }
 static inline double of_bits(u64 b) { double v; __builtin_memcpy(&v, &b, 8); return v; }
 static inline u32 bits_of_f(float v) { u32 b; __builtin_memcpy(&b, &v, 4); return b; }
 static inline float of_bits_f(u32 b) { float v; __builtin_memcpy(&v, &b, 4); return v; }
 #else
-#define DEVICE static __device__ __noinline__
+#define DEVICE static __device__ __forceinline__
+#define RARE static __device__ __noinline__
 #define HIGH(a, b) __mul64hi(a, b)
 DEVICE u64 bits_of(double v) { return (u64)__double_as_longlong(v); }
 DEVICE double of_bits(u64 b) { return __longlong_as_double((i64)b); }
@@ -56,7 +58,10 @@ typedef struct {
     double re, im;
 } Element;
 
-DEVICE u8 *place(const View *v, u64 p) {
+// A byte of the first run, where no number is divided: all bytes of what lies in a row.
+DEVICE int is_first(const View *v, u64 p, u32 n) { return p + n <= (u64)v->elem; }
+
+RARE u8 *far_place(const View *v, u64 p) {
     u64 run = p / (u64)v->elem;
     u64 at = v->base + p % (u64)v->elem;
     for (i64 k = v->rank - 1; k >= 0; k--) {
@@ -65,6 +70,8 @@ DEVICE u8 *place(const View *v, u64 p) {
     }
     return (u8 *)at;
 }
+
+DEVICE u8 *place(const View *v, u64 p) { return is_first(v, p, 1) ? (u8 *)(v->base + p) : far_place(v, p); }
 
 DEVICE u32 size_of(u64 dtype) {
     switch (dtype) {
@@ -80,7 +87,7 @@ DEVICE u32 size_of(u64 dtype) {
 DEVICE u64 load(const View *v, u64 p, u32 n) {
     u64 word = 0;
     const u8 *at = place(v, p);
-    if (p % (u64)v->elem + n <= (u64)v->elem) {
+    if (is_first(v, p, n) || p % (u64)v->elem + n <= (u64)v->elem) {
         if ((u64)at % n == 0) {
             switch (n) {
             case 8: return *(const u64 *)at;
@@ -97,7 +104,7 @@ DEVICE u64 load(const View *v, u64 p, u32 n) {
 
 DEVICE void store(const View *v, u64 p, u32 n, u64 word) {
     u8 *at = place(v, p);
-    if (p % (u64)v->elem + n <= (u64)v->elem) {
+    if (is_first(v, p, n) || p % (u64)v->elem + n <= (u64)v->elem) {
         if ((u64)at % n == 0) {
             switch (n) {
             case 8: *(u64 *)at = word; return;
@@ -128,7 +135,7 @@ DEVICE u32 narrow(double v) {
 DEVICE double power_of_two(int e) { return of_bits((u64)(e + 1023) << 52); }
 
 // A float of 16 bits with `exponent` bits of exponent and `mantissa` of mantissa.
-DEVICE double small_decode(u32 b, int exponent, int mantissa) {
+RARE double small_decode(u32 b, int exponent, int mantissa) {
     int bias = (1 << (exponent - 1)) - 1, e_max = (1 << exponent) - 1;
     int e = (int)(b >> mantissa) & e_max, m = (int)b & ((1 << mantissa) - 1);
     double fraction = (double)m / (double)(1 << mantissa);
@@ -140,7 +147,7 @@ DEVICE double small_decode(u32 b, int exponent, int mantissa) {
     return of_bits(bits_of(v) | sign);
 }
 
-DEVICE u32 small_encode(double v, int exponent, int mantissa) {
+RARE u32 small_encode(double v, int exponent, int mantissa) {
     int bias = (1 << (exponent - 1)) - 1;
     u64 b = bits_of(v);
     u32 sign = (u32)(b >> 63) << 15, infinity = ((1u << exponent) - 1) << mantissa;
@@ -265,7 +272,7 @@ int main(void) {
     return 0;
 }
 #else
-extern "C" __global__ void spanlift_formula(const Formula f) {
+extern "C" __global__ void __launch_bounds__(256, 5) spanlift_formula(const __grid_constant__ Formula f) {
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < f.n; i += step) element(&f, i);
 }

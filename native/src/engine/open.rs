@@ -256,9 +256,25 @@ impl Engine {
     /// ```
     pub fn pin<T: Pod>(&self, from: &[T]) -> Result<PinnedBuf<T>, EngineError> {
         let mut to = self.pinned(from.len())?;
-        // A device is what reads it.
-        self.0.workers.copy(bytemuck::cast_slice_mut(&mut to), bytemuck::cast_slice(from), Stores::Streaming);
+        self.pin_into(from, &mut to)?;
         Ok(to)
+    }
+
+    /// The same into a buffer that is there, such as one that a pipeline gave back.
+    ///
+    /// # Errors
+    /// The lengths differ.
+    ///
+    /// # Panics
+    /// As [`PinnedBuf`].
+    pub fn pin_into<T: Pod>(&self, from: &[T], to: &mut PinnedBuf<T>) -> Result<(), EngineError> {
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let (to, from) = (bytemuck::cast_slice_mut(to), bytemuck::cast_slice(from));
+        // A device is what reads it.
+        self.0.workers.copy(to, from, Stores::Streaming);
+        Ok(())
     }
 
     /// `len` elements of device memory whose values are unspecified, for use on `stream` and what is ordered after it.

@@ -2,8 +2,8 @@
 //!
 //! A pageable tensor crosses the host's memory once more than a page-locked one, so these copies are what bounds it. One
 //! core copies 6 to 9 GB/s on server processors; a link of the fifth generation takes 55. Hence threads that stay, pieces
-//! that they take one after the other, and stores that pass the cache by into slots: beside an H100 a copy of 4 MB took 81 us
-//! from memory and 120 to 175 us from lines that processors had just changed.
+//! that they take one after the other, and stores that pass the cache by into slots: beside an H100 a copy of 4 MB took 80 us
+//! from memory, 100 from lines that one core had just changed and 160 to 175 from those of four to twelve.
 //!
 //! ```
 //! use spanlift_native::engine::copy::{Packing, Stores, Workers};
@@ -31,8 +31,8 @@ pub use packing::{Packing, TooLarge};
 pub enum Stores {
     /// Through the cache: what a processor reads again soon.
     Plain,
-    /// Past the cache, where the processor can: what no processor reads soon, such as a slot that a device reads next. A
-    /// device takes longer to read what lies changed in caches than what lies in memory, by half where it was measured.
+    /// Past the cache, where the processor can: what no processor reads soon, such as a small slot that a device reads next: it
+    /// takes twice as long to read what lies changed in the caches of several cores.
     Streaming,
 }
 

@@ -101,6 +101,7 @@ pub(super) fn what(words: &[&str], args: &[Arg<'_>], names: &Names<'_>) -> Parse
         ["cvta", "to", "global", "u64"] | ["cvta", "global", "u64"] => a.one(One::Mov, Type::U(64)),
         ["cvta", "to", "local", "u64"] => a.window(Two::Sub, Space::Local),
         ["cvta", "local", "u64"] => a.window(Two::Add, Space::Local),
+        ["cvta", "param", "u64"] => a.window(Two::Add, Space::Entry),
         ["cvta", "to", "shared", "u64"] => a.window(Two::Sub, Space::Shared),
         ["cvta", "shared", "u64"] => a.window(Two::Add, Space::Shared),
         ["bfi", t @ ("b32" | "b64")] => a.insert(bits(t)?),

@@ -315,7 +315,7 @@ impl<'r> Run<'r> {
         if space != Space::Generic {
             return Ok((space, at));
         }
-        for window in [Space::Local, Space::Shared] {
+        for window in [Space::Local, Space::Shared, Space::Entry] {
             let within = at.wrapping_sub(window.window());
             if within < WINDOW {
                 return Ok((window, within));
@@ -340,6 +340,7 @@ impl<'r> Run<'r> {
             (Space::Param, at) => {
                 bytes.copy_from_slice(range(&thread.params[thread.frame.params..], at, len)?);
             }
+            (Space::Entry, at) => bytes.copy_from_slice(range(&thread.params, at, len)?),
             (Space::Shared, at) => bytes.copy_from_slice(range(&self.shared, at, len)?),
             (Space::Local, at) => bytes.copy_from_slice(range(&thread.local, at, len)?),
         }
@@ -366,6 +367,7 @@ impl<'r> Run<'r> {
         }
         let (room, at) = match self.place(space, to, len, thread)? {
             (Space::Global | Space::Generic, at) => return self.global.write(at, bytes),
+            (Space::Entry, _) => return Err(Stop(Code::ILLEGAL_ADDRESS)),
             (Space::Param, at) => (&mut thread.params[thread.frame.params..], at),
             (Space::Shared, at) => (&mut self.shared[..], at),
             (Space::Local, at) => (&mut thread.local[..], at),

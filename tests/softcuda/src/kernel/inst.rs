@@ -109,6 +109,8 @@ pub(crate) enum One {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Param,
+    /// The kernel's own parameters, which generic addresses reach from every function and nothing writes.
+    Entry,
     /// Global memory, or one of the windows.
     Generic,
     Global,
@@ -123,6 +125,7 @@ impl Space {
     /// Where generic addresses of this space begin; addresses of the host and of devices lie far below.
     pub(crate) fn window(self) -> u64 {
         match self {
+            Space::Entry => 1 << 60,
             Space::Shared => 1 << 61,
             Space::Local => 1 << 62,
             Space::Param | Space::Generic | Space::Global => 0,

@@ -295,7 +295,7 @@ impl<'u> Names<'u> {
             }
             // Only the address of an input can be had.
             (Space::Param, Some(Name::Register(at))) if is_read => Operand::Register(at),
-            (Space::Param, _) => return bad(),
+            (Space::Param | Space::Entry, _) => return bad(),
             (Space::Shared | Space::Local, _) => {
                 let base = self.operand(first, Type::U(64))?;
                 let is_other = match base {

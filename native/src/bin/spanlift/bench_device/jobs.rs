@@ -176,7 +176,8 @@ impl<'e> Jobs<'e> {
             _ => items.iter().map(|(input, _)| input.to_vec()).collect(),
         };
         let is_sequential = row.id == "pipe.sequential";
-        Ok(Pipe { pipeline, items, pageable, steps, slots, each: row.each, strategy, is_sequential })
+        let engine = engine.clone();
+        Ok(Pipe { engine, pipeline, items, pageable, steps, slots, each: row.each, strategy, is_sequential })
     }
 }
 
@@ -461,6 +462,7 @@ impl Job for Within<'_> {
 
 /// In, computed, out: item after item through a pipeline.
 struct Pipe {
+    engine: Engine,
     pipeline: Pipeline<i32, i32>,
     /// Inputs, and what came of them last.
     items: Vec<(PinnedBuf<i32>, Option<PinnedBuf<i32>>)>,
@@ -479,7 +481,7 @@ impl Job for Pipe {
         let mut done = Vec::new();
         for (k, (mut input, _)) in std::mem::take(&mut self.items).into_iter().enumerate() {
             if let Some(source) = self.pageable.get(k) {
-                input.copy_from_slice(source);
+                self.engine.pin_into(source, &mut input)?;
             }
             let ticket = self.pipeline.submit(input)?;
             match self.is_sequential {
