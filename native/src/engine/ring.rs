@@ -38,7 +38,7 @@ pub(super) const SLOTS: usize = spanlift::advise::transfer::SLOTS as usize;
 /// chunks lie changed in the core's own cache, where a device reads at half the rate.
 ///
 /// Beside an H100 on 16 cores with 2 MiB each, 1 GB by eight threads: through the cache 41 ms in chunks of 256 KiB, 27 of 512,
-/// 22 of 1 MiB and 20 of 2 MiB; past it 27 to 34 ms in chunks of 2.7 MiB. 4 MB by four to eight threads: 205 us and 136.
+/// 22 of 1 MiB and 20 of 2 MiB; past it 27 to 34 ms in chunks of 2.7 MiB. 4 MB by four to eight threads: 210 us and 137.
 const EVICTED: usize = 1 << 20;
 
 /// What one thread has of a ring.

@@ -290,24 +290,29 @@ struct UpPinned<'e> {
 impl Job for UpPinned<'_> {
     fn run(&mut self) -> Result<Results, EngineError> {
         let (engine, stream) = (self.engine, self.engine.stream());
-        let is_kept = !self.into.is_empty();
-        let mut fresh = Vec::new();
-        if !is_kept {
-            for source in &self.sources {
-                fresh.push(engine.alloc::<u8>(stream, source.len())?);
-            }
+        if !self.into.is_empty() {
+            engine.scope(|scope| {
+                // Dropped at the end of the scope, which waits for all of them.
+                let flights = self.sources.iter_mut().zip(&mut self.into);
+                let flights: Result<Vec<_>, _> =
+                    flights.map(|(from, to)| scope.h2d(stream, from, to)).collect();
+                flights.map(drop)
+            })?;
+            return Ok(Results::Kept);
         }
-        let into = if is_kept { &mut self.into } else { &mut fresh };
-        engine.scope(|scope| {
-            // Dropped at the end of the scope, which waits for all of them.
-            let flights = self.sources.iter_mut().zip(into.iter_mut());
-            let flights: Result<Vec<_>, _> = flights.map(|(from, to)| scope.h2d(stream, from, to)).collect();
-            flights.map(drop)
-        })?;
-        Ok(match is_kept {
-            true => Results::Kept,
-            false => Results::Device(fresh.into_iter().map(DevBuf::share).collect()),
-        })
+        // Each is on its way while memory for the next one is asked for.
+        let mut flights = Vec::with_capacity(self.sources.len());
+        for source in std::mem::take(&mut self.sources) {
+            let to = engine.alloc(stream, source.len())?;
+            flights.push(engine.h2d(stream, source, to)?);
+        }
+        let mut found = Vec::with_capacity(flights.len());
+        for flight in flights {
+            let (source, to) = flight.wait()?;
+            self.sources.push(source);
+            found.push(to.share());
+        }
+        Ok(Results::Device(found))
     }
 
     fn flip(&mut self) -> Result<(), EngineError> {
