@@ -1,10 +1,13 @@
-//! What the processor has and the language does not: wide vectors of newer ones, stores that pass the cache by.
+//! What the machine has and the language does not: wide vectors of newer processors, stores that pass the cache by, large pages.
 //!
 //! Loops are compiled twice, for every processor of the architecture and for wide vectors. Wider vectors change no result:
 //! each element goes through the same operations, and none is joined with another.
 #![cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "functions for newer processors, and intrinsics on pointers")
+    any(target_arch = "x86_64", target_os = "linux"),
+    expect(
+        unsafe_code,
+        reason = "functions for newer processors, intrinsics on pointers, advice to the system"
+    )
 )]
 
 /// A loop. Its `run`, and what it calls, are `#[inline(always)]`, so that they are compiled where they are called from.
@@ -96,9 +99,37 @@ pub(crate) fn copy_streaming(to: &mut [u8], from: &[u8]) {
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn fence() {}
 
+/// Asks for large pages for memory that nobody has touched yet, where the system gives them on request.
+pub(crate) fn ask_for_large_pages(bytes: &mut [u8]) {
+    // Miri has no system to ask.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        /// No machine that has large pages has smaller ones than these.
+        const PAGE: usize = 4096;
+        let head = bytes.as_ptr().align_offset(PAGE).min(bytes.len());
+        let pages = &mut bytes[head..];
+        let len = pages.len() & !(PAGE - 1);
+        // SAFETY: the pages are live and lent to this function alone; the advice changes no byte of them, and nothing where
+        // it is refused.
+        let _ = unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = bytes;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn asked_or_not_memory_is_what_it_was() {
+        let mut bytes = vec![7u8; if cfg!(miri) { 9_000 } else { 5 << 20 }];
+        let len = bytes.len();
+        for range in [0..len, 1..len - 1, 4095..4097, 3..3] {
+            ask_for_large_pages(&mut bytes[range]);
+        }
+        assert!(bytes.iter().all(|&byte| byte == 7));
+    }
 
     /// `y_i = a x_i + y_i`, and the largest of them.
     struct Scaled<'a>(f64, &'a [f64], &'a mut [f64]);

@@ -30,6 +30,34 @@ fn slices_go_there_and_back() {
 }
 
 #[test]
+fn page_locked_copies_and_fresh_memory_have_the_same_bytes() {
+    kit::alone(&schedules(2), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let mut kept = None;
+        for (k, n) in SIZES.into_iter().enumerate() {
+            let mut source = bytes(n, k as u64);
+            let original = source.clone();
+            let pinned = engine.pin(&source).expect("pinned");
+            source.fill(0xAA);
+            assert_eq!(n_wrong(&pinned, &original), 0, "{n} bytes");
+            let there = engine.alloc(stream, n).expect("room");
+            let (mut pinned, there) = engine.h2d(stream, pinned, there).expect("up").wait().expect("there");
+            let back = engine.download_vec(stream, &there).expect("down");
+            assert_eq!(n_wrong(&back, &original), 0, "{n} bytes");
+            // Another copy in the same buffer, and none in one of another length.
+            engine.pin_into(&source, &mut pinned).expect("as long");
+            assert!(pinned.iter().all(|&byte| byte == 0xAA));
+            if let Some(other) = &mut kept {
+                let told = engine.pin_into(&source, other).expect_err("not as long").to_string();
+                assert!(told.contains(&n.to_string()), "{told}");
+            }
+            kept = Some(pinned);
+        }
+    });
+}
+
+#[test]
 fn every_forced_way_brings_the_same_bytes() {
     kit::alone(&schedules(2), |_| {
         let engine = engine();

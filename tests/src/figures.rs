@@ -74,7 +74,9 @@ pub fn devices(folder: &Path) -> io::Result<BTreeMap<String, Value>> {
 /// The row of one device: what took how much of PyTorch's time, and how near the simulator came.
 fn device(name: &str, found: &Value) -> Option<String> {
     let gpu = found["devices"][0]["name"].as_str()?;
-    if found["times_mean_something"] != true {
+    // One part by itself adds rows to another file's, which has the machine's row.
+    let is_whole = found["parts"].as_object().is_some_and(|parts| parts.len() > 1);
+    if found["times_mean_something"] != true || !is_whole {
         return None;
     }
     let ratios = found["parts"]["torch"]["ratios"].as_array();
@@ -165,7 +167,10 @@ mod tests {
                 "| transfers to a GPU, Stand-in 9000 | {said} | [`a.json`](native/measured/a.json) |\n"
             ))
         );
-        found["parts"] = serde_json::json!({"torch": {"state": "left out"}});
+        found["parts"] = serde_json::json!({"torch": {"state": "right"}});
+        assert_eq!(device("a.json", &found), None, "rows of another file's machine");
+        found["parts"] =
+            serde_json::json!({"conformance": {"state": "right"}, "torch": {"state": "left out"}});
         assert!(device("a.json", &found).is_some_and(|row| row.contains("| not measured beside PyTorch |")));
         found["times_mean_something"] = false.into();
         assert_eq!(device("a.json", &found), None, "a little of everything is no measurement");

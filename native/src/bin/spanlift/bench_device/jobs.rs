@@ -399,8 +399,7 @@ impl Job for Down<'_> {
                 }
             }
             HostMemory::Fresh => {
-                let mut to = vec![0; device.len()];
-                engine.download(stream, &device, &mut to)?;
+                let to = engine.download_vec(stream, &device)?;
                 self.device = Some(device);
                 Results::Host(to)
             }
