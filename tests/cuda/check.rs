@@ -56,7 +56,8 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     if programs().is_none() {
         return;
     }
-    let args = ["--little", "--rows", "h2d.1x4MB.pageable", "--rows", "pipe.B.k3"];
+    let args =
+        ["--little", "--commit", "of elsewhere", "--rows", "h2d.1x4MB.pageable", "--rows", "pipe.B.k3"];
     let (ran, found) = check(Some(ONE_DEVICE), &folder("gpu-check"), &args);
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let found = found.unwrap_or_else(|| panic!("{told}"));
@@ -94,6 +95,7 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
         let of = if key == "devices" { &found[key][0] } else { &found[key] };
         assert!(!of[what].is_null(), "{key}: {of}");
     }
+    assert_eq!((&found["commit"], &found["devices"][0]["uuid"]), (&"of elsewhere".into(), &Value::Null));
     assert!(found["date"].as_str().is_some_and(|date| date.starts_with("20")), "{}", found["date"]);
     assert!(found["command"].as_str().is_some_and(|command| command.contains("--little")));
 }
