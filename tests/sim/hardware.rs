@@ -173,3 +173,73 @@ fn nothing_is_called_safe_that_hardware_was_seen_to_do_out_of_order() {
     assert!(wrong.is_empty() && unused.is_empty(), "unused {unused:?}\n{}", wrong.join("\n"));
     assert!(n_asked > 150 && n_in_order > 60, "{n_asked}, {n_in_order}");
 }
+
+/// Whether a name is the pattern, `*` being anything.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
+            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && fits(tail, &rest[at..]))
+        }),
+    }
+}
+
+/// What the checker's page says of hardware is in the file, as often as it says.
+#[test]
+fn the_page_of_the_rules_says_what_was_measured() {
+    let probe: Value = serde_json::from_str(PROBE).unwrap();
+    let findings = probe["semantics"].as_array().unwrap();
+    let page = include_str!("../../core/src/hazard/mod.rs");
+    let section = page.split("# What hardware answered").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows: Vec<Vec<&str>> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | "))
+        .map(|line| line.trim_end_matches(" |").split(" | ").collect())
+        .skip(1)
+        .collect();
+    let (mut wrong, mut named) = (Vec::new(), BTreeSet::new());
+    for row in &rows {
+        let [asked, answer, _, patterns] = row[..] else { panic!("not four columns: {row:?}") };
+        let (mut counts, mut others) = ([0, 0], Vec::new());
+        for pattern in patterns.split(' ').map(|pattern| pattern.trim_matches('`')) {
+            let of: Vec<&Value> =
+                findings.iter().filter(|f| fits(pattern, f["id"].as_str().unwrap_or_default())).collect();
+            if of.is_empty() {
+                wrong.push(format!("{asked}: nothing is called {pattern}"));
+            }
+            for finding in of {
+                named.insert(finding["id"].as_str().unwrap_or_default());
+                for (count, key) in counts.iter_mut().zip(["yes", "no"]) {
+                    *count += finding["observed"][key].as_u64().unwrap();
+                }
+                if !answer.starts_with(finding["verdict"].as_str().unwrap()) {
+                    others.push(finding["id"].clone());
+                }
+            }
+        }
+        let n = counts[0] + counts[1];
+        let says = if answer.starts_with("yes") { ("yes", counts[0]) } else { ("no", counts[1]) };
+        if answer != format!("{}, {} of {n}", says.0, says.1) || !others.is_empty() {
+            wrong.push(format!("{asked} {answer}: {counts:?} {others:?}"));
+        }
+    }
+    // The figures beside the answers.
+    let detail = |id: &str, key: &str| {
+        let finding = findings.iter().find(|f| f["id"] == id).expect(id);
+        finding["detail"][key].as_f64().expect(key)
+    };
+    for (id, key, value, words) in [
+        ("h2d.pageable_inline_limit", "largest_returning_early", 2_097_152.0, "2 MiB did"),
+        ("h2d.pageable_inline_limit", "smallest_waiting", 2_162_688.0, "2,162,688 bytes did not"),
+        ("queue.launch.3_streams", "accepted_per_stream", 1020.0, "1,020 launches"),
+        ("queue.pinned_copy.1_streams", "accepted_per_stream", 1020.0, "or copies of each stream"),
+        ("overlap.h2d_d2d", "second_end_over_span", 0.049, "0.049 of the whole"),
+    ] {
+        let found = detail(id, key);
+        if (found - value).abs() > 1e-9 || !section.contains(words) {
+            wrong.push(format!("{id} {key}: {found}, {words}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(rows.len() > 25 && named.len() > 80, "{} rows, {} findings", rows.len(), named.len());
+}
