@@ -234,8 +234,10 @@ impl Relation<'_> {
                 self.events.insert(*event, held);
             }
             Op::Wait { stream, event } => {
-                let held = self.events.get(event).cloned().unwrap_or_default();
-                self.enqueue(t, *stream, k, held);
+                // For nothing: then nothing is put on the stream.
+                if let Some(held) = self.events.get(event).cloned() {
+                    self.enqueue(t, *stream, k, held);
+                }
             }
             Op::EventSync { event } | Op::EventQuery { event, ready: true } => {
                 let held = self.events.get(event).cloned().unwrap_or_default();

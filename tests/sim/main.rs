@@ -1,6 +1,7 @@
-//! What the simulator makes of the shipped programs and of random ones.
+//! What the simulator makes of the shipped programs and of random ones, and what hardware says of the checker's order.
 
 mod extension;
+mod hardware;
 mod ledger;
 mod monotone;
 mod shared;

@@ -214,10 +214,19 @@ impl Order {
             }
             _ => {}
         }
+        self.hear_at(s, also);
+    }
+
+    /// As [`Order::enqueue`] after `also` alone, as if it were no action of its stream: a fault.
+    pub(super) fn hear(&mut self, s: StreamId, also: &[&Clock]) {
+        self.hear_at(self.place(s), also);
+    }
+
+    fn hear_at(&mut self, place: usize, also: &[&Clock]) {
         for clock in also {
-            self.streams[s].clock.hear(clock);
+            self.streams[place].clock.hear(clock);
         }
-        self.advance(s);
+        self.advance(place);
     }
 
     /// The node of a synchronous peer copy: after the blocking work of all devices, and all legacy streams after it.

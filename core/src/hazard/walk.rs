@@ -465,11 +465,16 @@ impl Walk {
                 self.order.enqueue(s, t, &[&now]);
                 self.work(index, s);
             }
-            Some(Held::Node(held, _)) if rules.hold(Rule::Wait) => {
-                self.order.enqueue(s, t, &[held]);
+            Some(Held::Node(held, _)) => {
+                let after = Some(held).filter(|_| rules.hold(Rule::Wait));
+                match rules.hold(Rule::WaitActs) {
+                    true => self.order.enqueue(s, t, after.as_slice()),
+                    false => self.order.hear(s, after.as_slice()),
+                }
                 self.work(index, s);
             }
-            _ if rules.hold(Rule::WaitActs) => {
+            // For nothing: then there is no action, and no fence on a legacy stream either.
+            _ if rules.stray(Mutation::EmptyWaitActs) => {
                 self.order.enqueue(s, t, &[]);
                 self.work(index, s);
             }

@@ -299,8 +299,9 @@ impl Lowering<'_> {
             }
             // What a capture cannot wait for it does not wait for; the checker tells.
             (Some(_), _) => self.call(ns),
-            (None, held) => {
-                let on = held.node().unwrap_or(NONE);
+            // Nothing is put on the stream for an event that holds nothing.
+            (None, Held::Nothing | Held::Captured(..)) => self.call(ns),
+            (None, Held::Node(on)) => {
                 let prev = self.order.frontier(stream);
                 self.enqueue(stream, ns, Work::Wait { prev, on }, &[on]);
             }

@@ -476,10 +476,8 @@ impl World {
                         let node = self.enqueue(stream, t, vec![node]);
                         self.label(index, 'w', node);
                     }
-                    _ => {
-                        let node = self.enqueue(stream, t, vec![]);
-                        self.label(index, 'w', node);
-                    }
+                    // For nothing: no node, so that nobody comes after anything by it.
+                    _ => {}
                 }
             }
             "event_sync" | "event_query" => {

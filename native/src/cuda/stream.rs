@@ -246,8 +246,8 @@ impl Stream {
 
     /// Runs `function` on a thread of the driver's after all work enqueued so far, and later work after it.
     ///
-    /// It must not call the driver, which refuses (code 800); a panic ends the function alone. Where an earlier command
-    /// fails it never runs, and what it owns is leaked, also where this call is the one that is told.
+    /// It must not call the driver, which may refuse (code 800) or answer; a panic ends the function alone. Where an earlier
+    /// command fails it never runs, and what it owns is leaked, also where this call is the one that is told.
     ///
     /// # Errors
     /// As [`Stream::synchronize`].

@@ -161,14 +161,14 @@ type Gemm = unsafe extern "C" fn(
     c_int,
     c_int,
     c_int,
-    *const f32,
+    *const c_void,
     u64,
     c_int,
     i64,
     u64,
     c_int,
     i64,
-    *const f32,
+    *const c_void,
     u64,
     c_int,
     i64,
@@ -197,7 +197,8 @@ fn libraries_refuse_another_device_and_elements_across_their_alignment() {
             let (b, c) = (at + 16, at + 32);
             // SAFETY: live factors, and three matrices of 2 x 2 in one block, or across its elements, which is refused.
             unsafe {
-                gemm(handle, 0, 0, 2, 2, 2, &raw const one, a, 2, 4, b, 2, 4, &raw const zero, c, 2, 4, 1)
+                let (one, zero) = ((&raw const one).cast(), (&raw const zero).cast());
+                gemm(handle, 0, 0, 2, 2, 2, one, a, 2, 4, b, 2, 4, zero, c, 2, 4, 1)
             }
         };
         assert_eq!((ask(at), ask(at + 2)), (0, 13));
@@ -206,6 +207,45 @@ fn libraries_refuse_another_device_and_elements_across_their_alignment() {
         near.bind_to_thread().expect("current");
         drop(order);
         near.synchronize().expect("done");
+        // SAFETY: made above, and nothing runs.
+        assert_eq!(unsafe { destroy(handle) }, 0);
+    });
+}
+
+/// A real cuBLAS reads a factor at once: across its alignment the process ends.
+#[test]
+fn factors_lie_at_multiples_of_their_size() {
+    /// Zeros that begin as far apart as any factor is wide.
+    #[repr(align(16))]
+    struct Factors([u8; 64]);
+    kit::alone(&[Config::default()], |_| {
+        let context = CudaContext::new(0).expect("device 0");
+        let stream = context.default_stream();
+        let data = stream.clone_htod(&[0u8; 48]).expect("up");
+        let (create, destroy) = (
+            function::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>("cublasCreate_v2"),
+            function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cublasDestroy_v2"),
+        );
+        let mut handle = null_mut();
+        // SAFETY: a live pointer.
+        assert_eq!(unsafe { create(&raw mut handle) }, 0);
+        let (at, order) = data.device_ptr(&stream);
+        let factors = Factors([0; 64]);
+        for (letter, size) in [("S", 4), ("D", 8), ("C", 8), ("Z", 16)] {
+            let gemm = function::<Gemm>(&format!("cublas{letter}gemmStridedBatched"));
+            let ask = |alpha: usize, beta: usize| {
+                let [alpha, beta] = [alpha, beta].map(|off| factors.0[off..].as_ptr().cast::<c_void>());
+                let (b, c) = (at + 16, at + 32);
+                // SAFETY: three matrices of one element in one block; of each factor 16 bytes are live where it begins.
+                unsafe { gemm(handle, 0, 0, 1, 1, 1, alpha, at, 1, 1, b, 1, 1, beta, c, 1, 1, 1) }
+            };
+            for off in 0..=32 {
+                let expected = if off % size == 0 { 0 } else { 7 };
+                assert_eq!((ask(off, 0), ask(0, off)), (expected, expected), "{letter} at {off}");
+            }
+        }
+        drop(order);
+        context.synchronize().expect("done");
         // SAFETY: made above, and nothing runs.
         assert_eq!(unsafe { destroy(handle) }, 0);
     });

@@ -412,8 +412,13 @@ impl Lowered<'_> {
                 self.events[event] = Some(self.enqueue(t, stream, m.call_event_record, Does::Point, None));
             }
             Ask::Wait { event, stream } => {
-                let on = self.events[event];
-                self.enqueue(t, stream, m.call_stream_wait, Does::Point, on);
+                // For an event that was never recorded the call is all there is.
+                match self.events[event] {
+                    None => self.steps[t].push(Step::Call(m.call_stream_wait.0, 0..0)),
+                    on => {
+                        self.enqueue(t, stream, m.call_stream_wait, Does::Point, on);
+                    }
+                }
             }
             Ask::SyncEvent { event } => {
                 let until = self.events[event].into_iter().collect();

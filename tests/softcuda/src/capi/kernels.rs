@@ -24,7 +24,7 @@ exports! {
         module.writable()?;
         // Text that a zero ends; anything else has no `.version` and is refused.
         let text = In(image.0.cast::<c_char>());
-        let text = text.text()?.to_str().map_err(|_| Code::INVALID_PTX)?;
+        let text = text.text()?.to_str().map_err(|_| Code::INVALID_IMAGE)?;
         module.set_handle(engine().module_load(text)?)
     }
 

@@ -186,6 +186,7 @@ impl Engine {
         })
     }
 
+    /// Waits as [`Engine::free`] does.
     pub(crate) fn host_free(&self, address: u64) -> Result<(), Code> {
         self.call("cuMemFreeHost", Needs::Context, |s| {
             if address == 0 {
@@ -195,8 +196,9 @@ impl Engine {
             let end = range.map(super::memory::HostRange::end).ok_or(Code::INVALID_VALUE)?;
             s.end_of_life(address, end, ViolationKind::FreeInFlight);
             s.trace_free(address, "host_free", None);
+            s.drain_device(s.device);
             s.memory.unpin(address);
-            Ok(())
+            s.outcome(s.device)
         })
     }
 
@@ -205,7 +207,7 @@ impl Engine {
             if address == 0 || len == 0 || flags & !REGISTER_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            if s.memory.host_overlap(address, len) || s.memory.shares_registered_page(address, len) {
+            if s.memory.host_overlap(address, len) {
                 return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
             }
             s.memory.note_host(address, len, flags, true);
@@ -214,22 +216,25 @@ impl Engine {
         })
     }
 
-    /// What is still queued keeps its copy of the address: it reads or writes what the caller made of the memory.
+    /// Waits as [`Engine::free`] does. What another device has queued keeps its copy of the address: it reads or writes what the caller
+    /// made of the memory.
     pub(crate) fn host_unregister(&self, address: u64) -> Result<(), Code> {
         self.call("cuMemHostUnregister", Needs::Context, |s| {
             if address == 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let range = s.memory.hosts.get(&address).filter(|r| !r.freed);
+            let range = s.memory.host(address).filter(|r| !r.freed);
             let range = range.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
-            if !range.registered {
+            // Known memory that does not begin here, or was not registered.
+            if range.start != address || !range.registered {
                 return Err(Code::INVALID_VALUE);
             }
             let end = range.end();
             s.end_of_life(address, end, ViolationKind::UnregisterInFlight);
             s.trace_free(address, "unregister", None);
+            s.drain_device(s.device);
             s.memory.hosts.remove(&address);
-            Ok(())
+            s.outcome(s.device)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Host functions: each runs on a thread of its own, which may not call the driver.
+//! Host functions: each runs on a thread of its own, which must not call the driver.
 #![expect(unsafe_code, reason = "host functions are C functions of the caller")]
 
 use std::cell::Cell;
@@ -22,19 +22,19 @@ impl fmt::Debug for Callback {
 }
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static INSIDE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Whether the calling thread runs a host function.
-pub(crate) fn inside() -> bool {
+/// The device of the host function that the calling thread runs.
+pub(crate) fn inside() -> Option<usize> {
     INSIDE.get()
 }
 
 impl Callback {
     /// Runs it on a new thread, and `after` on the same thread when it returned.
-    pub(crate) fn start(self, after: impl FnOnce() + Send + 'static) {
+    pub(crate) fn start(self, device: usize, after: impl FnOnce() + Send + 'static) {
         std::thread::spawn(move || {
-            INSIDE.set(true);
+            INSIDE.set(Some(device));
             match self {
                 Callback::C(function, data) => {
                     // SAFETY: whoever enqueued the function promised that it may be called once with this pointer, from
@@ -44,7 +44,7 @@ impl Callback {
                 #[cfg(test)]
                 Callback::Rust(closure) => closure(),
             }
-            INSIDE.set(false);
+            INSIDE.set(None);
             after();
         });
     }

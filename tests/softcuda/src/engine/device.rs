@@ -128,8 +128,9 @@ impl Session<'_> {
         for start in starts {
             self.release(start);
         }
-        let legacy = self.devices[device].legacy;
-        self.devices[device] = Device::new(legacy);
+        let Device { legacy, sticky, .. } = self.devices[device];
+        // What lost the device left the process as it is: a new context helps nobody.
+        self.devices[device] = Device { sticky, ..Device::new(legacy) };
     }
 }
 

@@ -105,12 +105,13 @@ impl Engine {
             }
             let stream = s.stream(stream)?;
             let event = s.event(handle)?;
-            let mut record = s.events[event].record.clone();
-            if let Some(record) = record.as_mut().filter(|_| !Rule::Version.holds()) {
+            s.trace_event("wait", event, stream);
+            // For nothing: then nothing is put on the stream, and even the legacy one fences nobody.
+            let Some(mut record) = s.events[event].record.clone() else { return Ok(()) };
+            if !Rule::Version.holds() {
                 record.clock = s.streams[record.stream].frontier.clone();
             }
-            s.enqueue(stream, Work::Wait, record.as_ref().map(|r| (r.op, &r.clock)));
-            s.trace_event("wait", event, stream);
+            s.enqueue(stream, Work::Wait, Some((record.op, &record.clock)));
             Ok(())
         })
     }

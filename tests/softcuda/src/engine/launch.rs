@@ -204,10 +204,12 @@ fn fits(shape: &Shape) -> Result<(), Code> {
 }
 
 impl Engine {
+    /// Waits for the device, as drivers do: nothing is ordered by it.
     pub(crate) fn module_load(&self, text: &str) -> Result<u64, Code> {
         self.call("cuModuleLoadData", Needs::Context, |s| {
             let kernels = kernel::load(text, s.config.version, s.config.capability)?;
             let device = s.device;
+            s.drain_device(device);
             s.modules.push(Module { device, kernels, unloaded: false });
             Ok(handle_of(s.modules.len() - 1, MODULE))
         })

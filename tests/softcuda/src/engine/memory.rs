@@ -14,8 +14,6 @@ pub(crate) const SPAN: u64 = 1 << 40;
 const ALIGN: u64 = 512;
 /// `CU_MEMHOSTREGISTER_DEVICEMAP`
 const DEVICE_MAP: u32 = 2;
-/// What host memory is locked by.
-const PAGE: u64 = 4096;
 /// Between two blocks, so that a range that leaves its block meets nothing.
 const GAP: u64 = 4096;
 
@@ -176,14 +174,6 @@ impl Memory {
     /// Whether `[start, start + len)` meets a known host range.
     pub(crate) fn host_overlap(&self, start: u64, len: u64) -> bool {
         self.hosts.range(..start.saturating_add(len)).next_back().is_some_and(|(_, r)| start < r.end())
-    }
-
-    /// Whether a page of `[start, start + len)` is one of a registered range: whole pages are locked, and nothing says that one may
-    /// be twice.
-    pub(crate) fn shares_registered_page(&self, start: u64, len: u64) -> bool {
-        let (first, end) = (start - start % PAGE, start.saturating_add(len).next_multiple_of(PAGE));
-        let before = self.hosts.range(..end).rev().map(|(_, range)| range);
-        before.take_while(|range| first < range.end().next_multiple_of(PAGE)).any(|range| range.registered)
     }
 
     /// Reads bytes that lie in one block; what was never written reads as fresh, what was freed as freed.

@@ -224,13 +224,14 @@ impl Session<'_> {
     fn start(&mut self, id: u64) {
         let Some(op) = self.ops.get_mut(&id) else { return };
         op.started = true;
+        let device = op.device;
         let callback = if let Work::Host { callback, .. } = &mut op.work { callback.take() } else { None };
         let Some(callback) = callback else {
             self.finish_op(id);
             return;
         };
         let shared = Arc::clone(self.shared);
-        callback.start(move || shared.host_function_returned(id));
+        callback.start(device, move || shared.host_function_returned(id));
     }
 
     /// Gives every stream its thread, where streams have threads.

@@ -38,7 +38,8 @@ fn newest_ptx(driver: i32) -> u32 {
 pub(crate) fn module(text: &str, version: i32, capability: (i32, i32)) -> Parsed<Vec<Kernel>> {
     let tokens = tokens(text);
     let mut tokens = tokens.iter().peekable();
-    expect(&mut tokens, ".version")?;
+    // By its first word a driver tells text to be compiled from other images, of which this one knows none.
+    expect(&mut tokens, ".version").map_err(|_| Code::INVALID_IMAGE)?;
     let ptx = next(&mut tokens)?.split_once('.').and_then(|(major, minor)| {
         let major = major.parse::<u32>().ok().filter(|m| *m < 100)?;
         Some(10 * major + minor.parse::<u32>().ok().filter(|m| *m < 10)?)

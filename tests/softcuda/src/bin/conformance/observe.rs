@@ -305,6 +305,12 @@ fn held(d: &Table, say: Say<'_>) {
         );
     }
     say("held.free-of-idle", while_held(d, s, || ask!(d.cuMemFree_v2(z))));
+    let mut module = 0;
+    let text = CString::new(STORE).expect("no zero inside");
+    say(
+        "held.module-load",
+        while_held(d, s, || ask!(d.cuModuleLoadData(&raw mut module, text.as_ptr().cast()))),
+    );
     let idle = pinned(d, 64);
     say("held.free-host", while_held(d, s, || ask!(d.cuMemFreeHost(idle))));
     for at in [x, y] {
@@ -338,40 +344,65 @@ fn snapshots(d: &Table, say: Say<'_>) {
     }
 }
 
+/// What a stream says of itself with a little work on it, polled for a while: work that nothing holds is soon done.
+fn idle_or_busy(d: &Table, asked: Handle, x: Handle) -> String {
+    ask!(d.cuMemsetD8Async(x, 1, 64, asked));
+    let until = Instant::now() + HELD;
+    let mut code = ask!(d.cuStreamQuery(asked));
+    while code == 600 && Instant::now() < until {
+        code = ask!(d.cuStreamQuery(asked));
+    }
+    code.to_string()
+}
+
 fn default_stream(d: &Table, say: Say<'_>) {
     let (blocking, free, x) = (stream(d, 0), stream(d, 1), device(d, 64));
     let busy = |held: Handle, asked: Handle| {
         let gate = hold(d, held);
-        ask!(d.cuMemsetD8Async(x, 1, 64, asked));
-        // Polled for a while: work that nothing holds is soon done.
-        let until = Instant::now() + HELD;
-        let mut code = ask!(d.cuStreamQuery(asked));
-        while code == 600 && Instant::now() < until {
-            code = ask!(d.cuStreamQuery(asked));
-        }
+        let code = idle_or_busy(d, asked, x);
         drop(gate);
         ask!(d.cuCtxSynchronize());
-        code.to_string()
+        code
     };
     say("legacy.waits-for-blocking", busy(blocking, 0));
     say("legacy.waits-for-non-blocking", busy(free, 0));
     say("blocking.waits-for-legacy", busy(0, blocking));
     say("non-blocking.waits-for-legacy", busy(0, free));
+    // Whether what is done on the default stream stands between two blocking ones.
+    let other = stream(d, 0);
+    let (never, e) = (event(d, 2), event(d, 2));
+    let fenced = |action: &dyn Fn() -> u32| {
+        let gate = hold(d, blocking);
+        action();
+        let code = idle_or_busy(d, other, x);
+        drop(gate);
+        ask!(d.cuCtxSynchronize());
+        code
+    };
+    say("legacy.record-fences", fenced(&|| ask!(d.cuEventRecord(e, 0))));
+    say("legacy.wait-unrecorded-fences", fenced(&|| ask!(d.cuStreamWaitEvent(0, never, 0))));
+    ask!(d.cuEventRecord(e, free));
+    ask!(d.cuStreamSynchronize(free));
+    say("legacy.wait-complete-fences", fenced(&|| ask!(d.cuStreamWaitEvent(0, e, 0))));
     ask!(d.cuMemFree_v2(x));
 }
 
+/// What a host function's calls answered, and where it ran.
+type Told = ([u32; 2], ThreadId);
+
 fn callbacks(d: &'static Table, say: Say<'_>) {
-    let s = stream(d, 1);
-    let seen: Arc<Mutex<Option<(u32, ThreadId)>>> = Arc::default();
+    let (s, idle) = (stream(d, 1), stream(d, 1));
+    let seen: Arc<Mutex<Option<Told>>> = Arc::default();
     let told = Arc::clone(&seen);
     later(d, s, move || {
         let mut p = 0;
-        let code = ask!(d.cuMemAlloc_v2(&raw mut p, 64));
-        *told.lock().expect("alone") = Some((code, thread::current().id()));
+        let codes = [ask!(d.cuMemAlloc_v2(&raw mut p, 64)), ask!(d.cuStreamQuery(idle))];
+        *told.lock().expect("alone") = Some((codes, thread::current().id()));
     });
     ask!(d.cuStreamSynchronize(s));
-    let (code, thread) = seen.lock().expect("over").take().expect("it ran");
-    say("callback.driver-call", code.to_string());
+    let ([alloc, query], thread) = seen.lock().expect("over").take().expect("it ran");
+    say("callback.driver-call", alloc.to_string());
+    say("callback.query", query.to_string());
     say("callback.other-thread", (thread != thread::current().id()).to_string());
     ask!(d.cuStreamDestroy_v2(s));
 }
@@ -385,6 +416,7 @@ fn modules(d: &Table, say: Say<'_>) {
         format!(".version {version}\n.target sm_75\n.address_size 64\n.visible .entry nothing() {{ ret; }}\n")
     };
     say("module.garbage", load("no module").0.to_string());
+    say("module.wrong-text", load(&text("8.0").replace("ret", "no instruction")).0.to_string());
     say("module.newer-version", load(&text("99.0")).0.to_string());
     let (code, module) = load(&text("8.0"));
     say("module.load", code.to_string());
@@ -501,9 +533,9 @@ fn lost(d: &Table, say: Say<'_>) {
     say("lost.event", ask!(d.cuEventRecord(e, 0)).to_string());
     say("lost.current", ask!(d.cuCtxGetCurrent(&raw mut p)).to_string());
     say("lost.attribute", ask!(d.cuDeviceGetAttribute(&raw mut value, 75, 0)).to_string());
-    ask!(d.cuDevicePrimaryCtxRelease_v2(0));
+    say("lost.release", ask!(d.cuDevicePrimaryCtxRelease_v2(0)).to_string());
     let (mut context, mut again) = (0, 0);
-    ask!(d.cuDevicePrimaryCtxRetain(&raw mut context, 0));
+    say("lost.retain", ask!(d.cuDevicePrimaryCtxRetain(&raw mut context, 0)).to_string());
     ask!(d.cuCtxSetCurrent(context));
     say("lost.recovers", ask!(d.cuMemAlloc_v2(&raw mut again, 64)).to_string());
 }

@@ -70,7 +70,7 @@ fn a_passing_error_is_reported_once() {
 }
 
 #[test]
-fn a_device_is_lost_at_any_call_and_comes_back_with_a_new_context() {
+fn a_device_is_lost_at_any_call_and_does_not_come_back() {
     let lost = fault("cuStreamSynchronize", 0, Code::ECC_UNCORRECTABLE, true);
     with(vec![Fault { device: Some(0), ..lost }], |lab| {
         let (s, x) = (lab.stream(), lab.device());
@@ -80,8 +80,9 @@ fn a_device_is_lost_at_any_call_and_comes_back_with_a_new_context() {
         let far = lab.on(1).stream();
         assert_eq!(lab.engine.stream_synchronize(far), Ok(()), "the fault names device 0");
         lab.engine.release(0).expect("the last one");
-        lab.engine.retain(0).expect("a new context");
-        assert!(lab.on(0).engine.alloc(8).is_ok());
+        assert_eq!(lab.engine.retain(0), Err(Code::ECC_UNCORRECTABLE), "for as long as the process lives");
+        assert_eq!(lab.engine.set_current(0), Ok(()));
+        assert_eq!(lab.engine.alloc(8), Err(Code::INVALID_CONTEXT));
     });
 }
 

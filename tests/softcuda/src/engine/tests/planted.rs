@@ -251,6 +251,15 @@ const SUITE: &[(&str, &[ViolationKind], Program)] = &[
             l.sync(a);
         }
     }),
+    ("a wait for nothing that is taken for a fence", &[Raw, War], |l, bug| {
+        let (a, b, x, y, e) = (l.blocking(), l.blocking(), l.device(), l.device(), l.event());
+        l.fill(x, 1, a);
+        if !bug {
+            l.record(e, 0);
+        }
+        l.wait(0, e);
+        l.copy(y, x, b);
+    }),
     ("a callback that calls the driver", &[CallInCallback], |l, bug| {
         let s = l.stream();
         let answer = Arc::new(Mutex::new(None));

@@ -2,6 +2,7 @@
 //! interface's tests and among the kernels.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -96,24 +97,28 @@ fn null_is_freed_but_not_unregistered() {
 }
 
 #[test]
-fn whole_pages_are_registered_once() {
+fn bytes_are_registered_once_and_pages_as_often_as_they_have_ranges() {
     let lab = Lab::new(Config::default());
     let memory = Box::leak(vec![0u8; 4 * 4096].into_boxed_slice());
     let page = memory.as_ptr().expose_provenance() as u64;
     let page = page.next_multiple_of(4096);
     let (engine, taken) = (&lab.engine, Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
     assert_eq!(engine.host_register(page + 4096, 64, 0), Ok(()));
-    // No byte of it, but a byte of its page: on either side, and from the pages beside it.
-    assert_eq!(engine.host_register(page + 4096 + 128, 64, 0), taken);
-    assert_eq!(engine.host_register(page + 8191, 2, 0), taken);
-    assert_eq!(engine.host_register(page + 4000, 97, 0), taken);
-    assert_eq!(engine.host_register(page, 4096, 0), Ok(()));
-    assert_eq!(engine.host_register(page + 8192, 4096, 0), Ok(()));
-    for at in [0, 4096, 8192] {
-        assert_eq!(engine.host_unregister(page + at), Ok(()));
+    for (start, len) in [(4096, 64), (4096 + 63, 1), (4000, 97), (0, 3 * 4096)] {
+        assert_eq!(engine.host_register(page + start, len, 0), taken, "{start} {len}");
     }
-    assert_eq!(engine.host_register(page + 4096 + 128, 64, 0), Ok(()));
-    assert_eq!(engine.host_unregister(page + 4096 + 128), Ok(()));
+    // No byte of it, but a byte of its page: on either side, and from the page before it.
+    for (start, len) in [(4096 + 128, 64), (4096 + 64, 64), (4000, 96), (8191, 2)] {
+        assert_eq!(engine.host_register(page + start, len, 0), Ok(()), "{start} {len}");
+    }
+    // Inside of a range, right behind it, and where nothing is.
+    assert_eq!(engine.host_unregister(page + 4096 + 1), Err(Code::INVALID_VALUE));
+    assert_eq!(engine.host_unregister(page + 4096 + 192), Err(Code::HOST_MEMORY_NOT_REGISTERED));
+    assert_eq!(engine.host_unregister(page), Err(Code::HOST_MEMORY_NOT_REGISTERED));
+    for at in [4096, 4096 + 128, 4096 + 64, 4000, 8191] {
+        assert_eq!(engine.host_unregister(page + at), Ok(()));
+        assert_eq!(engine.host_unregister(page + at), Err(Code::HOST_MEMORY_NOT_REGISTERED));
+    }
     // What the driver allocated was never registered.
     let pinned = lab.pinned(0);
     assert_eq!(engine.host_unregister(pinned), Err(Code::INVALID_VALUE));
@@ -129,6 +134,64 @@ fn host_functions_never_run_on_the_thread_that_waits() {
         lab.call(s, move || send.send(thread::current().id()).expect("heard"));
         lab.sync(s);
         assert_ne!(receive.recv().expect("it ran"), thread::current().id());
+    }
+}
+
+/// What the documentation leaves open and hardware answers: the call is wrong all the same, and orders nothing.
+#[test]
+fn a_host_function_that_asks_is_told_and_accused() {
+    for scheduler in schedulers() {
+        let lab = Lab::new(Config::under(scheduler));
+        let (s, t, p, x) = (lab.stream(), lab.stream(), lab.pinned(1), lab.device());
+        lab.down(p, x, t);
+        let other = Engine { shared: Arc::clone(&lab.engine.shared) };
+        let (send, receive) = channel();
+        lab.call(s, move || {
+            let mut answer = other.stream_query(t);
+            while answer == Err(Code::NOT_READY) {
+                answer = other.stream_query(t);
+            }
+            send.send((answer, other.stream_query(s), other.alloc(8))).expect("heard");
+        });
+        lab.sync(s);
+        let told = receive.recv().expect("it ran");
+        // Its own stream goes on when it has returned.
+        assert_eq!(told, (Ok(()), Err(Code::NOT_READY), Err(Code::NOT_PERMITTED)), "{scheduler}");
+        lab.host_read(p);
+        let report = lab.end();
+        assert!(report.count(ViolationKind::CallInCallback) >= 3, "{scheduler}");
+        assert_eq!(report.count(ViolationKind::Raw), 1, "{scheduler}: the query is no order");
+    }
+}
+
+/// A call on some memory of the host.
+type Call = fn(&Lab, u64);
+
+/// Hardware waits where the documentation says nothing: for the work of other streams too. Nothing is ordered by it.
+#[test]
+fn giving_memory_up_and_loading_modules_wait_for_the_device() {
+    let calls: [(&str, Call); 4] = [
+        ("free", |lab, _| lab.free(lab.device()).expect("freed")),
+        ("host_free", |lab, _| lab.engine.host_free(lab.pinned(0)).expect("freed")),
+        ("unregister", |lab, at| {
+            lab.engine.host_register(at, 64, 0).expect("registered");
+            lab.engine.host_unregister(at).expect("given back");
+        }),
+        ("module", |lab, _| {
+            let text = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }";
+            lab.engine.module_load(text).expect("a module");
+        }),
+    ];
+    for (name, call) in calls {
+        let lab = Lab::new(Config::default());
+        let at = Box::leak(vec![0u8; 64].into_boxed_slice()).as_mut_ptr().expose_provenance() as u64;
+        let (s, p, x) = (lab.stream(), lab.pinned(1), lab.device());
+        lab.down(p, x, s);
+        assert_eq!(lab.engine.report().pending, 1, "{name}: lazy");
+        call(&lab, at);
+        assert_eq!(lab.engine.report().pending, 0, "{name}");
+        lab.host_read(p);
+        assert_eq!(lab.end().count(ViolationKind::Raw), 1, "{name}");
     }
 }
 
