@@ -21,7 +21,9 @@ mod packing;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub(crate) use packing::Part;
 pub use packing::{Packing, TooLarge};
@@ -89,6 +91,24 @@ pub struct Workers {
     /// Absent where the calling thread is enough.
     pool: Option<rayon::ThreadPool>,
     count: usize,
+    /// How often they were called, for those on the lookout.
+    calls: Arc<AtomicUsize>,
+}
+
+/// So long a thread that has done its part looks out for the next call before it sleeps: transfers come in a row, and waking it takes
+/// a good part of a small one.
+///
+/// On a virtual machine with two cores, a call of both that does nothing took 33 to 58 us when it came 20 to 40 us after the one before,
+/// and takes 4 now; one that comes later takes as long as before. Beside an H100 waking three to seven threads took 15 to 24 us, a
+/// tenth of a transfer of 4 MB.
+const LOOKOUT: Duration = Duration::from_micros(50);
+
+/// Keeps a thread of the pool awake for a while, until there is another call than `seen`. Whoever else wants the core has it meanwhile.
+fn look_out(calls: &AtomicUsize, seen: usize) {
+    let began = Instant::now();
+    while calls.load(Ordering::Relaxed) == seen && began.elapsed() < LOOKOUT {
+        std::thread::yield_now();
+    }
 }
 
 /// Threads could not be started.
@@ -118,7 +138,7 @@ impl Workers {
         };
         let pool = (count > 1).then(build).transpose();
         let pool = pool.map_err(|e| ThreadError { count, reason: e.to_string() })?;
-        Ok(Workers { pool, count })
+        Ok(Workers { pool, count, calls: Arc::default() })
     }
 
     /// As many as copy best on this machine: half of its cores, at most eight.
@@ -142,12 +162,20 @@ impl Workers {
     /// Passes on the panic of a job once the others are done.
     pub(crate) fn run(&self, n: usize, job: &(impl Fn(usize) + Sync)) {
         match &self.pool {
-            Some(pool) if n > 1 => pool.in_place_scope(|scope| {
-                for k in 1..n.min(self.count) {
-                    scope.spawn(move |_| job(k));
-                }
-                job(0);
-            }),
+            Some(pool) if n > 1 => {
+                let seen = self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+                pool.in_place_scope(|scope| {
+                    for k in 1..n.min(self.count) {
+                        let calls = Arc::clone(&self.calls);
+                        scope.spawn(move |_| {
+                            job(k);
+                            // In its own queue, so that it is what this thread takes next.
+                            rayon::spawn(move || look_out(&calls, seen));
+                        });
+                    }
+                    job(0);
+                });
+            }
             _ => job(0),
         }
     }

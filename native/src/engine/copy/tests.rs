@@ -126,7 +126,6 @@ fn a_packing_of_nothing_and_one_that_is_too_large() {
 #[test]
 #[cfg_attr(miri, ignore = "threads of rayon, which are not ours to look into")]
 fn a_panicking_job_ends_after_the_others_and_the_threads_stay() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     let workers = Workers::new(3).unwrap();
     let done = AtomicUsize::new(0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -140,4 +139,32 @@ fn a_panicking_job_ends_after_the_others_and_the_threads_stay() {
     let mut to = vec![0; 3 * PIECE];
     workers.copy(&mut to, &vec![7; 3 * PIECE], Stores::Plain);
     assert!(to.iter().all(|&b| b == 7));
+}
+
+#[test]
+fn a_thread_on_the_lookout_is_let_go_by_the_next_call() {
+    let calls = AtomicUsize::new(7);
+    // By a call that came meanwhile, at once; by none, when its time is over.
+    look_out(&calls, 6);
+    look_out(&calls, 7);
+}
+
+/// Calls of several callers at once, close together, so that they meet threads on the lookout for another's.
+#[test]
+#[cfg_attr(miri, ignore = "threads of rayon, which are not ours to look into")]
+fn calls_in_a_row_from_several_threads_are_all_done() {
+    let workers = Workers::new(3).unwrap();
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    workers.run(3, &|_| {
+                        done.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(done.load(Ordering::Relaxed), 4 * 200 * 3);
 }
