@@ -316,6 +316,8 @@ int main(void) {
     return 0;
 }
 #else
+// Blocks are of 256 threads, as who launches it has them; five of them share a multiprocessor, so that enough loads are under way.
+// The parameter is read where it lies: taking its address would copy it into each thread's memory otherwise.
 extern "C" __global__ void __launch_bounds__(256, 5) spanlift_formula(const __grid_constant__ Formula f) {
     elements(&f, (u64)blockIdx.x * blockDim.x + threadIdx.x, (u64)gridDim.x * blockDim.x);
 }

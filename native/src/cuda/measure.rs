@@ -178,7 +178,7 @@ struct Bench {
 }
 
 /// The least time of some rounds, in nanoseconds, at least 1.
-fn least(mut round: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+fn least<R>(mut round: impl FnMut() -> Result<R, CudaError>) -> Result<f64, CudaError> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         let begun = Instant::now();
@@ -230,9 +230,7 @@ impl Bench {
             for n in self.sizes() {
                 let times = 4;
                 let host = if is_up { &mut up } else { &mut down };
-                let ns = least(|| {
-                    Stream::copies_and_wait(&mut [(s, a, &mut *host, !is_up)], n, times).map(|_| ())
-                })?;
+                let ns = least(|| Stream::copies_and_wait(&mut [(s, a, &mut *host, !is_up)], n, times))?;
                 points.push((n, ns / times as f64));
             }
             let line = Line::through(&points).ok_or(MeasureError::Rate(name))?;
@@ -241,8 +239,7 @@ impl Bench {
             profile.put(figure, line.rate, &how);
             if is_up {
                 profile.put("lat", line.latency_ns / 1e3, &how);
-                let alone =
-                    least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], SMALL, 1).map(|_| ()))?;
+                let alone = least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], SMALL, 1))?;
                 let back = (alone - call - line.latency_ns - SMALL as f64 / line.rate).max(0.0);
                 profile.put(
                     "sync_return",
@@ -255,7 +252,6 @@ impl Bench {
         }
         let both = least(|| {
             Stream::copies_and_wait(&mut [(s, a, &mut up, false), (t, b, &mut down, true)], self.largest, 4)
-                .map(|_| ())
         })? / 4.0;
         for (figure, alone) in ["bidir_factor_h2d", "bidir_factor_d2h"].into_iter().zip(directions) {
             profile.put(figure, (alone / both).clamp(0.01, 1.0), "both directions at once against one alone");

@@ -263,7 +263,7 @@ impl Engine {
     /// The same into a buffer that is there, such as one that a pipeline gave back.
     ///
     /// # Errors
-    /// The lengths differ.
+    /// The lengths differ, or the engine is lost.
     ///
     /// # Panics
     /// As [`PinnedBuf`].
@@ -271,10 +271,12 @@ impl Engine {
         if from.len() != to.len() {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
-        let (to, from) = (bytemuck::cast_slice_mut(to), bytemuck::cast_slice(from));
-        // A device is what reads it.
-        self.0.workers.copy(to, from, Stores::Streaming);
-        Ok(())
+        self.during("filling pinned memory", || {
+            let (to, from) = (bytemuck::cast_slice_mut(to), bytemuck::cast_slice(from));
+            // A device is what reads it.
+            self.0.workers.copy(to, from, Stores::Streaming);
+            Ok(())
+        })
     }
 
     /// `len` elements of device memory whose values are unspecified, for use on `stream` and what is ordered after it.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! device operators [--little | --seconds N]   every operator on cuda:0 against the reference evaluator; with --little on one
-//!                                             side each, with --seconds as many as begin in that time
+//!                                             side each, with --seconds as many as begin in that time; standard
+//!                                             error has each before it runs
 //! device lesson [--little]                    what lesson 9 does where there is a device; with --little measured with small
 //!                                             copies
 //! ```
