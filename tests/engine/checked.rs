@@ -33,6 +33,57 @@ fn verdict(program: &Program) -> Verdict {
     hazard::check(program, Mode::Contract).unwrap_or_else(|e| panic!("{e}\n{}", program.to_text())).verdict()
 }
 
+/// To the device the first chunks of the threads are a ramp, home the last ones are, and each thread has its turn.
+#[test]
+fn chunks_that_are_begun_together_do_not_end_together() {
+    kit::alone(&[Config::default()], |_| {
+        let recorder = Recorder::default();
+        let config = EngineConfig {
+            recorder: Some(recorder.clone()),
+            workers: Some(4),
+            slots: 12 << 16, // of 64 KiB each
+            ..config()
+        };
+        let driver = Driver::open_first(&["libcuda.so"]).expect("the software driver is loaded");
+        let engine = Engine::on(&driver, 0, config).expect("opens");
+        let (n, stream, source) = (500_000u64, engine.stream(), bytes(500_000, 3));
+        let request = |route, way| Request {
+            force: Some(way),
+            ..Request::one(route, HostMemory::Pageable, spanlift::Bytes(n))
+        };
+        let mut there = engine.alloc(stream, source.len()).expect("room");
+        let up = request(Route::Up, Way::Ring);
+        engine.upload_with(&up, stream, &source, &mut there, Watch::default()).expect("up");
+        let mut back = vec![0; source.len()];
+        engine.download(stream, &there, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &source), 0);
+        let program = recorder.program();
+        let copies = program.commands().iter().filter_map(|command| match &command.op {
+            Op::Copy(copy) => Some(copy),
+            _ => None,
+        });
+        let copies: Vec<_> = copies.collect();
+        let device = copies[0].dst.buffer;
+        // Where on the device, and how many bytes.
+        let mut of: [Vec<(i64, i64)>; 2] = Default::default();
+        for copy in copies {
+            let is_home = copy.src.buffer == device;
+            let (start, end) = if is_home { &copy.src } else { &copy.dst }.span.bounds().expect("bytes");
+            of[usize::from(is_home)].push((start, end - start));
+        }
+        let [up, home] = of.map(|mut chunks| {
+            chunks.sort_unstable();
+            chunks.into_iter().map(|(_, n)| n).collect::<Vec<_>>()
+        });
+        let kib = |k: i64| k << 10;
+        let mut expected: Vec<i64> = [16, 32, 48, 64, 64, 64, 64, 64, 64].map(kib).into();
+        expected.push(500_000 - kib(480));
+        assert_eq!(up, expected);
+        expected.reverse();
+        assert_eq!(home, expected);
+    });
+}
+
 /// Ways of moving bytes, by name; each moves some of `source` on engines that are recorded.
 type Moves = fn(&Engine, &Engine, &[u8]);
 

@@ -281,8 +281,9 @@ fn a_ring_has_chunks_of_one_tensor_each() {
         let engine = engine();
         let tensors: Vec<Vec<u8>> =
             [100, 0, 300_000, 513, 1].map(|n| bytes(n, 1 + n as u64)).into_iter().collect();
-        // Slots of 256 KiB: the third tensor takes two of them, the empty one none.
-        for (way, n_copies) in [(Way::Ring, 5), (Way::Coalesce, 2)] {
+        // Of four threads the first chunks are 64, 128, 192 and 256 KiB: the third tensor has two, the empty one none. All of them
+        // together are 295 KiB.
+        for (way, n_copies) in [(Way::Ring, 5), (Way::Coalesce, 3)] {
             let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
             let request = Request { force: Some(way), ..one };
             let n_sent = || driver.report().calls.get("cuMemcpyHtoDAsync_v2").copied().unwrap_or(0);
@@ -334,8 +335,8 @@ fn a_request_that_does_not_fit_its_call_changes_nothing() {
                     let watch = Watch::default();
                     engine.upload_with(&request, stream, &source, &mut there, watch).expect("up");
                     let views = engine.upload_all_with(&request, stream, &[&source], watch).expect("up");
-                    // Four slots hold it, twice.
-                    assert!(n_copies() - before <= 8, "{request:?}: {} copies", n_copies() - before);
+                    // Six chunks of 64, 128, 192, 256, 256 and 81 KiB are all of it, twice.
+                    assert!(n_copies() - before <= 12, "{request:?}: {} copies", n_copies() - before);
                     let explain = engine.explain_last().expect("done");
                     assert_eq!((explain.request.route, explain.request.tensors), (Route::Up, 1));
                     let mut back = vec![0; source.len()];

@@ -15,7 +15,7 @@
 use std::fmt;
 
 use super::request::{Origin, Request};
-use super::transfer::{SLOTS, share};
+use super::transfer::SLOTS;
 use crate::machine::Machine;
 use crate::ordered::CollectVec;
 use crate::program::{
@@ -504,6 +504,12 @@ impl<'r> Draft<'r> {
         let begin = |p: &mut Program| write_sources(p, &buffers, elsewhere);
         pipeline.write_into(self.p, Some(&sources), false, begin)
     }
+}
+
+/// Bytes of the chunks that `workers` threads copy of `total`: so many that each has two, in whole pages.
+fn share(total: u64, workers: u32) -> u64 {
+    let half = total.div_ceil(2 * u64::from(workers.max(1)));
+    half.clamp(256 << 10, 4 << 20).next_multiple_of(4096)
 }
 
 /// What page-locking in place is called on the timeline.

@@ -56,30 +56,42 @@ impl<'m> Call<'m> {
         (0..SLOTS).map(|k| self.p.pinned(&format!("slot{of}.{k}"), Bytes(bytes))).collect()
     }
 
-    /// Those of a ring are of one tensor each.
+    /// As threads take them: the first of each are smaller by turns, on the way back the last. Those of a ring are of one tensor each.
     fn chunks(&self) -> Vec<Chunk> {
-        let size = i64::try_from(self.chosen.chunk.0).unwrap();
-        if self.chosen.way == Way::Ring {
-            let of = |(k, n): (usize, &i64)| {
-                let (n, start) = (*n, self.starts[k]);
-                let each = (0..n).step_by(usize::try_from(size).unwrap());
-                each.map(move |at| (start + at, size.min(n - at), vec![(k, at, size.min(n - at))]))
-            };
-            return self.sizes.iter().enumerate().flat_map(of).collect();
-        }
-        let mut chunks: Vec<_> =
-            (0..self.total).step_by(usize::try_from(size).unwrap()).map(|at| (at, 0, Vec::new())).collect();
-        for (tensor, (n, start)) in self.sizes.iter().zip(&self.starts).enumerate() {
+        let chunk = i64::try_from(self.chosen.chunk.0).unwrap();
+        let step = (chunk + i64::from(self.chosen.workers) - 1) / i64::from(self.chosen.workers.max(1));
+        let step = (step + 4095) / 4096 * 4096;
+        let is_hop = self.chosen.way == Way::Device;
+        let size = |k: usize| match is_hop {
+            true => chunk,
+            false => chunk.min(step * i64::try_from(k + 1).unwrap()),
+        };
+        let mut cuts: Vec<(i64, i64)> = Vec::new();
+        let is_ring = self.chosen.way == Way::Ring;
+        let alone = [(0, self.total)];
+        let each: Vec<(i64, i64)> = self.starts.iter().copied().zip(self.sizes.iter().copied()).collect();
+        for &(start, n) in if is_ring { &each[..] } else { &alone[..] } {
             let mut at = 0;
-            while at < *n {
-                let k = (start + at) / size;
-                let len = (n - at).min((k + 1) * size - start - at);
-                let (_, filled, parts) = &mut chunks[usize::try_from(k).unwrap()];
-                parts.push((tensor, at, len));
-                (*filled, at) = (*filled + len, at + len);
+            while at < n {
+                let len = size(cuts.len()).min(n - at);
+                cuts.push((start + at, len));
+                at += len;
             }
         }
-        chunks
+        if self.chosen.way == Way::Drain {
+            cuts = cuts.iter().rev().map(|(at, len)| (self.total - at - len, *len)).collect();
+        }
+        let parts = |at: i64, len: i64| {
+            let of = |(tensor, (start, n)): (usize, &(i64, i64))| {
+                let (from, to) = (at.max(*start), (at + len).min(start + n));
+                (from < to).then(|| (tensor, from - start, to - from))
+            };
+            each.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+        };
+        let whole = |(at, _): (i64, i64), parts: Vec<(usize, i64, i64)>| {
+            (at, parts.iter().map(|part| part.2).sum(), parts)
+        };
+        cuts.into_iter().map(|(at, len)| whole((at, len), parts(at, len))).collect()
     }
 
     fn write(mut self) -> Program {

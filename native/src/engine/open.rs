@@ -40,7 +40,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let planted = Planted::default();
-        Config { workers: None, slots: 64 << 20, calibration: None, recorder: None, planted }
+        Config { workers: None, slots: 96 << 20, calibration: None, recorder: None, planted }
     }
 }
 

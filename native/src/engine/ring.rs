@@ -11,6 +11,9 @@
 //! ```
 //!
 //! To the host the same goes backwards: a lane fetches into its slots ahead and drains them in turn.
+//!
+//! Chunks that are begun together are not to end together, or the link waits for the first of them and has all at once: their
+//! sizes are a ramp at the end where only one of the two is busy, as [`Cut`] has it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,6 +23,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use spanlift::Bytes;
+use spanlift::advise::transfer::Cut;
 use spanlift::program::StreamKind;
 
 use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Recorder, Stream};
@@ -283,9 +288,10 @@ impl Ring {
             Source::Packed(_, packing) if !is_gathered => packing.starts(),
             _ => &[0],
         };
-        let chunks = Queue::new(chunks(starts, n, chunk));
-        let n_chunks = starts.len().max(n.div_ceil(chunk));
-        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|lane, job| {
+        let cut = cut(chunk, n_lanes.min(self.lanes()));
+        let n_chunks = chunks(starts, n, cut).take(n_lanes).count();
+        let chunks = Queue::new(chunks(starts, n, cut));
+        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|_, lane, job| {
             while job.goes_on() {
                 let Some(Range { start, end }) = chunks.next() else { break };
                 let len = end - start;
@@ -312,32 +318,45 @@ impl Ring {
         watch: Watch<'_>,
     ) -> Result<(), EngineError> {
         let n = packing.bytes();
-        let pieces = packing.cut(to, chunk);
-        let n_chunks = pieces.len();
-        let pieces = Queue::new(pieces.into_iter().enumerate());
-        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|lane, job| {
+        let n_lanes = n_lanes.min(self.lanes());
+        // The link is what is first here, and the threads what is last.
+        let mut starts: Vec<usize> =
+            chunks(&[0], n, cut(chunk, n_lanes)).map(|chunk| n - chunk.end).collect();
+        starts.reverse();
+        let ends = starts.iter().skip(1).copied().chain([n]);
+        let parts = packing.cut(to, &starts);
+        let pieces = starts.iter().copied().zip(ends).zip(parts);
+        let n_lanes = n_lanes.min(starts.len());
+        let pieces = Shares::new(pieces, n_lanes);
+        self.run(workers, n_lanes, (caller, block), watch, n, &|k, lane, job| {
             let mut ahead = VecDeque::new();
-            let drain = |lane: &mut Lane, (slot, from, parts): (usize, usize, Vec<Part<'_>>)| {
-                let len = chunk.min(n - from);
-                let bytes = lane.slots[slot].bytes(len)?;
+            let drain = |lane: &mut Lane, (slot, from, parts): (usize, Range<usize>, Vec<Part<'_>>)| {
+                let bytes = lane.slots[slot].bytes(from.len())?;
                 for part in parts {
-                    let start = part.at - from;
+                    let start = part.at - from.start;
                     copy(part.to, &bytes[start..start + part.to.len()], Stores::Plain);
                 }
-                job.advance(len);
+                job.advance(from.len());
                 Ok::<(), EngineError>(())
             };
             while job.goes_on() {
-                let Some((k, parts)) = pieces.next() else { break };
+                let Some(((from, end), parts)) = pieces.next(k, ahead.is_empty()) else {
+                    // What others are to have may be left when this is done.
+                    match ahead.pop_front() {
+                        Some(oldest) => drain(lane, oldest)?,
+                        None => break,
+                    }
+                    continue;
+                };
                 if ahead.len() == SLOTS
                     && let Some(oldest) = ahead.pop_front()
                 {
                     drain(lane, oldest)?;
                 }
-                let (from, stream) = (k * chunk, lane.stream.clone());
+                let stream = lane.stream.clone();
                 let slot = lane.turn()?;
-                lane.slots[slot].fetch(&stream, (block.memory(), at + from), chunk.min(n - from))?;
-                ahead.push_back((slot, from, parts));
+                lane.slots[slot].fetch(&stream, (block.memory(), at + from), end - from)?;
+                ahead.push_back((slot, from..end, parts));
             }
             ahead.into_iter().try_for_each(|oldest| drain(lane, oldest))
         })
@@ -351,7 +370,7 @@ impl Ring {
         (caller, block): (&Stream, &Block),
         watch: Watch<'_>,
         total: usize,
-        part: &(impl Fn(&mut Lane, &Job<'_>) -> Result<(), EngineError> + Sync),
+        part: &(impl Fn(usize, &mut Lane, &Job<'_>) -> Result<(), EngineError> + Sync),
     ) -> Result<(), EngineError> {
         let n_lanes = n_lanes.clamp(1, self.lanes());
         let start = Event::after(caller)?;
@@ -363,8 +382,11 @@ impl Ring {
         let of_lane = |k: usize| {
             recorder.zip(before.as_ref()).iter().for_each(|(recorder, before)| recorder.acquire(before));
             let mut lane = self.lane(k);
-            let ran =
-                lane.stream.wait(job.start).map_err(EngineError::from).and_then(|()| part(&mut lane, &job));
+            let ran = lane
+                .stream
+                .wait(job.start)
+                .map_err(EngineError::from)
+                .and_then(|()| part(k, &mut lane, &job));
             // Also after an error: what was sent is waited for.
             let ended = Event::after(&lane.stream)
                 .map(|end| ends.lock().unwrap_or_else(PoisonError::into_inner).push(end));
@@ -390,12 +412,43 @@ impl Ring {
     }
 }
 
+/// Chunks of at most so many bytes for so many threads.
+fn cut(chunk: usize, n_lanes: usize) -> Cut {
+    Cut::new(Bytes(chunk as u64), u32::try_from(n_lanes).unwrap_or(u32::MAX))
+}
+
 /// Stretches of `n` bytes from each start to the next, cut into chunks.
-fn chunks(starts: &[usize], n: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
-    let ends = starts.iter().skip(1).copied().chain([n]);
-    starts.iter().copied().zip(ends).flat_map(move |(start, end)| {
-        (start..end).step_by(chunk).map(move |at| at..end.min(at.saturating_add(chunk)))
+fn chunks(starts: &[usize], n: usize, cut: Cut) -> impl Iterator<Item = Range<usize>> {
+    let (mut stretches, mut left, mut k) = (starts.iter().copied().peekable(), 0..0, 0);
+    std::iter::from_fn(move || {
+        while left.is_empty() {
+            let start = stretches.next()?;
+            left = start..stretches.peek().copied().unwrap_or(n);
+        }
+        let size = usize::try_from(cut.size(k)).unwrap_or(usize::MAX);
+        let chunk = left.start..left.end.min(left.start.saturating_add(size));
+        (left.start, k) = (chunk.end, k + 1);
+        Some(chunk)
     })
+}
+
+/// Pieces of work that are dealt to lanes in turn, so that each has its own ahead; what nobody has begun goes to who is idle.
+struct Shares<T>(Vec<Mutex<VecDeque<T>>>);
+
+impl<T> Shares<T> {
+    fn new(pieces: impl Iterator<Item = T>, n_lanes: usize) -> Shares<T> {
+        let mut lanes: Vec<VecDeque<T>> = Vec::new();
+        lanes.resize_with(n_lanes.max(1), VecDeque::new);
+        pieces.enumerate().for_each(|(j, piece)| lanes[j % n_lanes.max(1)].push_back(piece));
+        Shares(lanes.into_iter().map(Mutex::new).collect())
+    }
+
+    /// The next of lane `k`, or one of another's where it has none left and is idle.
+    fn next(&self, k: usize, is_idle: bool) -> Option<T> {
+        // Pieces are taken whole, so the others are as they were where a thread panicked.
+        let of = |lane: &Mutex<VecDeque<T>>| lane.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        of(&self.0[k]).or_else(|| is_idle.then(|| self.0.iter().find_map(of)).flatten())
+    }
 }
 
 impl Lane {
@@ -423,5 +476,44 @@ impl Lane {
         let slot = self.slot()?;
         source.fill(0, slot.fill(n)?)?;
         slot.send(caller, to, n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_cut_one_after_the_other_along_one_ramp() {
+        let sizes = |starts: &[usize], n| -> Vec<usize> {
+            let mut at = 0;
+            let lens = chunks(starts, n, cut(16 << 10, 4)).map(|chunk| {
+                assert_eq!(std::mem::replace(&mut at, chunk.end), chunk.start);
+                chunk.len()
+            });
+            let lens = lens.collect();
+            assert_eq!(at, n);
+            lens
+        };
+        assert_eq!(sizes(&[0], 50_000), [4096, 8192, 12_288, 16_384, 9_040]);
+        // Two tensors, an empty one, and a third that is smaller than its chunk could be.
+        assert_eq!(sizes(&[0, 5_000, 20_000, 20_000], 20_500), [4096, 904, 12_288, 2_712, 500]);
+        assert_eq!(sizes(&[0], 0), [0; 0]);
+        assert_eq!(sizes(&[0, 0, 0], 0), [0; 0]);
+    }
+
+    #[test]
+    fn pieces_are_dealt_in_turn_and_those_left_go_to_who_is_idle() {
+        let shares = Shares::new(0..8, 3);
+        assert_eq!(
+            [shares.next(1, false), shares.next(1, true), shares.next(1, false)],
+            [Some(1), Some(4), Some(7)]
+        );
+        // Nothing of its own is left: others' only for who has nothing to do.
+        assert_eq!(shares.next(1, false), None);
+        assert_eq!([shares.next(1, true), shares.next(0, false)], [Some(0), Some(3)]);
+        let rest: Vec<_> = std::iter::from_fn(|| shares.next(2, true)).collect();
+        assert_eq!(rest, [2, 5, 6]);
+        assert_eq!(shares.next(0, true), None);
     }
 }

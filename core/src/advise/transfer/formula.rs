@@ -4,11 +4,15 @@ use crate::machine::Rate;
 use crate::ordered::CollectVec;
 use crate::units::{Bytes, Nanos};
 
+use super::lanes::Lanes;
 use super::rounds::{Round, Rounds, pipelined};
-use super::{Calibration, Candidate, Caps, HostMemory, Request, Route, SLOTS, Term, Way};
+use super::{Calibration, Candidate, Caps, Cut, HostMemory, Request, Route, SLOTS, Term, Way};
 
-/// Bytes of a slot, at least and at most.
+/// Bytes of a chunk, at least and at most.
 const CHUNK: (u64, u64) = (256 << 10, 4 << 20);
+/// So many chunks each thread has of what is large, so that the link begins early; but not for smaller chunks than this, of which
+/// each has two: what one costs is seen.
+const PARTS: (u64, u64) = (6, 1 << 20);
 /// Inline transfers are at most this large, whatever the figures say: the caller does not wait for long copies.
 const INLINE: u64 = 4 << 20;
 /// The mean size from which tensors are copied one by one out of a ring.
@@ -37,15 +41,12 @@ pub(super) fn candidates(
     })
 }
 
-/// Bytes that are copied at a time when `workers` share `total`; no more than a slot has.
+/// Bytes that are copied at a time, at most, when `workers` share `total`; no more than a slot has.
 pub(super) fn chunk(total: Bytes, workers: u32, caps: &Caps) -> Bytes {
-    Bytes(share(total.0, workers).min(caps.slot().0))
-}
-
-/// The same where slots may be of any size: so many that each thread has two, in whole pages.
-pub(in crate::advise) fn share(total: u64, workers: u32) -> u64 {
-    let half = total.div_ceil(2 * u64::from(workers.max(1)));
-    half.clamp(CHUNK.0, CHUNK.1).next_multiple_of(4096)
+    let workers = u64::from(workers.max(1));
+    let part = |of_each: u64| total.0.div_ceil(of_each.saturating_mul(workers));
+    let chunk = part(PARTS.0).max(part(2).min(PARTS.1)).clamp(CHUNK.0, CHUNK.1);
+    Bytes(chunk.next_multiple_of(4096).min(caps.slot().0))
 }
 
 struct Form<'a> {
@@ -123,9 +124,12 @@ impl Form<'_> {
         rules.iter().chain(&staged).find(|rule| rule.0).map(|rule| rule.1)
     }
 
-    /// Numbers of threads that are tried.
+    /// Numbers of threads that are tried: one where there is one chunk, however many there are.
     fn workers(&self) -> impl Iterator<Item = u32> + use<> {
-        1..=self.caps.workers.max(1)
+        let all = self.caps.workers.max(1);
+        let is_one =
+            self.tensors() == 1 && self.request.bytes.0 <= CHUNK.0.min(self.caps.slot().0) / u64::from(all);
+        1..=if is_one { 1 } else { all }
     }
 
     fn link(&self) -> Rate {
@@ -190,13 +194,14 @@ impl Form<'_> {
         // Tensors that are not gathered have chunks of their own.
         let k = if way == Way::Ring { self.tensors() } else { 1 };
         let of_each = (bytes / k).div_ceil(chunk.0.max(1)).max(1);
-        let n_chunks = of_each.saturating_mul(k);
-        let piece = if k == 1 { chunk.0.min(bytes) } else { bytes.div_ceil(n_chunks) };
+        let piece = if k == 1 { chunk.0 } else { bytes.div_ceil(of_each.saturating_mul(k)) };
+        let cut = Cut::new(chunk, workers).capped(piece);
+        let n_chunks = cut.count(bytes).max(1);
         let busy = u64::from(workers).min(n_chunks);
         let n_rounds = n_chunks.div_ceil(busy);
         let gathers = if way == Way::Ring { Nanos::ZERO } else { self.gathers() };
         let slots = u64::from(SLOTS).min(n_rounds) * busy;
-        let (is_down, core) = (way == Way::Drain, self.core(slots.saturating_mul(piece)));
+        let (is_down, core) = (way == Way::Drain, self.core(slots.saturating_mul(piece.min(bytes))));
         let (record, wait) = (machine.call_event_record.0, machine.call_stream_wait.0);
         let call = machine.call_memcpy_async.0.saturating_add(record);
         // A slot's copy is waited for before the processor has the slot again; on the way down, before it has it at all, and the
@@ -205,45 +210,33 @@ impl Form<'_> {
         let called = if is_down && !is_again { 0 } else { call };
         let waited = if is_down || is_again { machine.sync_return.0 } else { 0 };
         let gather = gathers.0 / i64::try_from(n_chunks).unwrap_or(i64::MAX);
-        let calls = sum([called, waited, gather].map(Nanos));
-        let copy = |bytes: u64, n: u64| {
-            let all = Bytes(bytes.saturating_mul(n));
-            core.time(Bytes(bytes)).max(machine.host_memcpy_cap_bw.time(all))
+        let lanes = Lanes {
+            cut,
+            bytes,
+            n: n_chunks,
+            busy,
+            core: core.min(Rate((machine.host_memcpy_cap_bw.0 / busy).max(1))),
+            calls: sum([called, waited, gather].map(Nanos)),
+            link: self.link(),
+            lat: machine.lat,
+            interference: machine.dma_interference,
+            is_down,
         };
-        let link = |bytes: u64, n: u64| {
-            sum([self.link().time(Bytes(bytes.saturating_mul(n))), times(machine.lat.0, n)])
-        };
-        let full = Round { copy: copy(piece, busy), calls, link: link(piece, busy) };
-        let n_last = n_chunks - (n_rounds - 1) * busy;
-        let rest = bytes.saturating_sub((n_chunks - 1).saturating_mul(piece)).min(piece);
-        let last = match n_last {
-            1 => Round { copy: copy(rest, 1), calls, link: link(rest, 1) },
-            // The last chunk is done before the others of its round.
-            n => {
-                let (whole, less) = (copy(piece, n), sum([copy(rest, n), link(rest, 1)]));
-                let less = if is_down { link(rest, 1) } else { beyond(less, whole) };
-                Round { copy: whole, calls, link: sum([link(piece, n - 1), less]) }
-            }
-        };
-        let rounds = Rounds { n: n_rounds, full, last };
         let waits = times(wait, busy);
         let wake = if workers > 1 { machine.thread_wake } else { Nanos::ZERO };
         let mut terms = vec![term("wake", wake)];
         if is_down {
             let ahead = times(call, u64::from(SLOTS).min(n_rounds));
-            let beside = if n_rounds > 1 { full.link } else { last.link };
-            let ahead = beyond(ahead, sum([machine.call_memcpy_async, beside]));
+            let ahead = beyond(ahead, sum([machine.call_memcpy_async, lanes.round()]));
             let start = sum([Nanos(record), Nanos(wait), machine.call_memcpy_async, ahead]);
             terms.extend([term("start", start), term("end", sum([Nanos(record), waits]))]);
-            let first = link(piece, n_last);
-            terms.extend(rounds.down(first, machine.dma_interference));
         } else {
             // While the link has the last chunks.
-            let end = term("end", beyond(sum([Nanos(record), waits]), last.link));
+            let end = term("end", beyond(sum([Nanos(record), waits]), lanes.last()));
             terms.extend([term("start", sum([Nanos(record), Nanos(wait)])), end]);
             terms.push(term("latency", machine.sync_return));
-            terms.extend(rounds.up(machine.dma_interference));
         }
+        terms.extend(lanes.terms());
         // Threads that were woken spin while they wait.
         let calls = times(call, n_chunks);
         let cpu = sum([core.time(Bytes(bytes)), calls, gathers, times(wake.0, u64::from(workers))]);

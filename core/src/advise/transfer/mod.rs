@@ -21,24 +21,27 @@
 //! driver  n/min(b, f) + k (call + wait) + k P                     the engine's own copy, then the driver's: P as S2 with one
 //!                                                                 thread at its rate, in its slots
 //! S1      call + lat + n/b + n/L + wait
-//! S2      wake(W) + start + wait + P                              P = max(h + R l, R h + l): R rounds of W chunks, of which
-//!                                                                 h = max(c/b, W c/B) + calls, l = W (c/L + lat)
+//! S2      wake(W) + start + wait + P                              P = max over j of copied(j) + R(j): chunks 1 to j, then the link
+//!         copied(j) = (j/W) max(c/b, W c/B) + calls               of all from j on; the first W are c/W, 2c/W, .. c (Cut)
+//!         R(j) = their bytes/L, and lat for each
 //! S3      as S0, and 2 R n/r                                      R: page-locking a byte, r: uses
-//! S4      as S2, h with a chunk's part of k g                     g: gathering one tensor
+//! S4      as S2, calls with a chunk's part of k g                    g: gathering one tensor
 //! S5      launch + n/M + wait                                     M: rate of mapped reads
-//! S6      as S4, the link first, with a cold core's b, or f       f: page faults, if the memory is fresh
+//! S6      as S4 backwards, with a cold core's b, or f             f: page faults, if the memory is fresh
 //! S7      call + lat + wait + max(k g', n/Q)                      Q: rate of batches
 //! S8      as S0 at the device's rate                              two hops: P of one thread, of both links
 //!
-//! start   an event of the caller's stream, and W waits for those of the threads; in rounds after the first a copy takes longer by
-//!         what the link takes from the host's memory
+//! start   an event of the caller's stream, and W waits for those of the threads; beside the link a copy takes longer by what that
+//!         takes from the host's memory
 //! ```
 //!
 //! The least time wins; within 3 % the least time of processors.
 
 mod calibration;
+mod cut;
 mod explain;
 mod formula;
+mod lanes;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -46,8 +49,8 @@ mod tests;
 use serde_core::ser::{Serialize, SerializeStructVariant, Serializer};
 
 pub use calibration::Calibration;
+pub use cut::Cut;
 pub use explain::Explain;
-pub(super) use formula::share;
 
 use crate::json::{named, written};
 use crate::ordered::sort_by_key;
@@ -218,9 +221,9 @@ pub struct Caps {
 written!(Caps: workers, slots, register, mapped, batch, peer);
 
 impl Caps {
-    /// Everything, with eight workers and 64 MiB of slots.
+    /// Everything, with eight workers and 96 MiB of slots.
     pub const ALL: Caps =
-        Caps { workers: 8, slots: Bytes(64 << 20), register: true, mapped: true, batch: true, peer: true };
+        Caps { workers: 8, slots: Bytes(96 << 20), register: true, mapped: true, batch: true, peer: true };
 
     /// Bytes of one slot when all threads have theirs: whole pages.
     pub fn slot(&self) -> Bytes {

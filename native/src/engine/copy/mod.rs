@@ -217,7 +217,8 @@ impl Workers {
     /// As [`Workers::gather`].
     pub fn scatter(&self, block: &[u8], packing: &Packing, to: &mut [&mut [u8]], stores: Stores) {
         packing.expect(to.iter().map(|t| t.len()), block.len());
-        let pieces = packing.cut(to, PIECE);
+        let starts: Vec<usize> = (0..packing.bytes()).step_by(PIECE).collect();
+        let pieces = packing.cut(to, &starts);
         let n_pieces = pieces.len();
         let pieces = Queue::new(pieces);
         self.run(n_pieces, &|_| {

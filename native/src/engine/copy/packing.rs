@@ -76,17 +76,21 @@ impl Packing {
         fence(stores);
     }
 
-    /// Cuts tensors at the multiples of `piece` bytes of the block, and gives the parts that lie within each.
-    pub(crate) fn cut<'t>(&self, tensors: &'t mut [&mut [u8]], piece: usize) -> Vec<Vec<Part<'t>>> {
+    /// Cuts tensors at bytes of the block, in rising order from 0 on, and gives the parts that lie between each and the next.
+    pub(crate) fn cut<'t>(&self, tensors: &'t mut [&mut [u8]], starts: &[usize]) -> Vec<Vec<Part<'t>>> {
         let mut pieces: Vec<Vec<Part<'t>>> = Vec::new();
-        pieces.resize_with(self.bytes.div_ceil(piece), Vec::new);
+        pieces.resize_with(starts.len(), Vec::new);
+        let mut k = 0;
         for ((mut at, _), tensor) in self.places().zip(tensors) {
             let mut rest: &mut [u8] = tensor;
             while !rest.is_empty() {
-                let room = piece - at % piece;
+                while starts.get(k + 1).is_some_and(|&next| next <= at) {
+                    k += 1;
+                }
+                let room = starts.get(k + 1).map_or(rest.len(), |next| next - at);
                 let (to, after) = rest.split_at_mut(room.min(rest.len()));
                 let next = at + to.len();
-                pieces[at / piece].push(Part { at, to });
+                pieces[k].push(Part { at, to });
                 (rest, at) = (after, next);
             }
         }
