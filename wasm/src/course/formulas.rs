@@ -100,16 +100,16 @@ fn planned(source: &str) -> Result<Plan, String> {
     let plan = script.plan().map_err(|e| e.to_string())?;
     // What is simulated is simulated on that machine.
     let name = plan.program().machine.as_deref().unwrap_or(USUAL);
-    machine_of(&Program::new(), name).map_err(|why| {
-        let mut lines = (1..).zip(source.lines());
-        match lines.find(|(_, line)| line.split_whitespace().next() == Some("machine")) {
-            Some((number, line)) => {
-                let name = line.find("machine").map_or("", |at| &line[at + "machine".len()..]);
-                let column = line.chars().count() - name.trim_start().chars().count() + 1;
-                placed((number, column), &why)
-            }
-            None => why,
+    machine_of(&Program::new(), name).map_err(|why| match plan.program().machine_line() {
+        Some(number) => {
+            let number = number as usize;
+            let line = source.lines().nth(number.saturating_sub(1)).unwrap_or_default();
+            let at = line.find("machine").map_or(0, |at| at + "machine".len());
+            let before = line[at..].find(name).map_or(line, |more| &line[..at + more]);
+            let column = before.chars().count() + 1;
+            placed((number, column), &why)
         }
+        None => why,
     })?;
     Ok(plan)
 }
