@@ -31,7 +31,7 @@ const FLOWS: [FlowKind; 4] = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync,
 const ENGINES: [Engine; 4] = [Engine::ToDevice, Engine::ToHost, Engine::Peer, Engine::Compute];
 
 /// Whether columns hold a program.
-pub fn has_program(bytes: &[u8]) -> bool {
+pub(crate) fn has_program(bytes: &[u8]) -> bool {
     let rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     let mut reader = Reader { all: bytes.len(), rest, texts: Vec::new() };
     reader.head().is_ok_and(|(_, program)| !program.is_empty())

@@ -92,7 +92,7 @@ impl PageItem {
     }
 
     /// Whether it is a program, or a trace that holds one: it is shown with both parts of the viewer's module, all else with the first.
-    pub fn has_program(&self) -> bool {
+    pub(crate) fn has_program(&self) -> bool {
         match &self.content {
             Content::Program { .. } => true,
             Content::Trace(bytes) => columns::has_program(bytes),
