@@ -92,9 +92,10 @@ function slowFrames(ms) {
   globalThis.requestAnimationFrame = (act) => setTimeout(() => frame(act), ms);
 }
 
-async function open(driven, path, { width = 1200, height = 800, colorScheme = "light" } = {}) {
+async function open(driven, path, { width = 1200, height = 800, colorScheme = "light", script } = {}) {
   const context = await driven.newContext({ viewport: { width, height }, colorScheme });
   if (SLOW_FRAMES_MS > 0) await context.addInitScript(slowFrames, SLOW_FRAMES_MS);
+  if (script) await context.addInitScript(script);
   const page = await context.newPage();
   const requests = [];
   const errors = [];
@@ -218,8 +219,8 @@ export const words = async (locator) => (await locator.innerText()).replaceAll("
 export const selection = (frame, selector = "[data-selection]") => words(frame.locator(selector).first());
 
 const COMMITTED = join(ROOT, "wasm/dist");
-/** What the page's script unpacks its module with. */
-export const UNPACKING = ["digits", "lzma"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
+/** What the page's script unpacks its module with and starts it. */
+export const UNPACKING = ["digits", "lzma", "parts"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
 const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma };`)();
 
 /** Bytes as a page holds a module, by a way of their own: the digits are those whose worth the page finds. */
@@ -253,8 +254,25 @@ const dist = (folder, pair) => ({
   module: written(readFileSync(join(folder, `${pair}.wasm.lzma`))),
 });
 
-/** The module of a pair, unpacked by the page's own script. */
-export const unpacked = ({ module }) => unlzma(digits(module));
+/** The module of a pair as the page's script finds it, packed. */
+export const packed = ({ module }) => digits(module);
+
+/** What was packed, unpacked by the page's own script; piece by piece where a size of those is given. */
+export const unpacked = (pair, piece) => {
+  const until = unlzma(packed(pair));
+  const { length } = until();
+  if (!piece) return until();
+  const again = unlzma(packed(pair));
+  for (let n = 0; n < length; n += piece) again(n);
+  return again();
+};
+
+/** The two parts of a pair's module, unpacked. */
+export const parts = (pair) => {
+  const all = unpacked(pair);
+  const length = 4 + new DataView(all.buffer).getUint32(0, true);
+  return [all.subarray(4, length), all.subarray(length)];
+};
 
 /** The pair that the tests are about, `viewer` or `course`: the one just built, or the committed one where none was. */
 export function viewer(pair = "viewer") {

@@ -80,8 +80,7 @@ test("the built viewer starts in a sandboxed frame and knows its version", async
   const { glue, module } = harness.viewer();
   const html = `<!doctype html><canvas></canvas><script type="module">${glue}
 ${harness.UNPACKING}
-const bytes = unlzma(digits("${module}"));
-await __wbg_init({ module_or_path: bytes });
+await started({ packed: digits("${module}") });
 document.querySelector("canvas").dataset.ready = version();
 </script>`;
   const visit = await room.chromium.open(room.files.write("viewer.html", framed(html)));
@@ -95,10 +94,13 @@ const SEVENS = "ZgAAAQDoAwAAAAAAAAAD7/u//qOwumyq9///n+wAAA==";
 
 test("the page's script unpacks what was packed", () => {
   for (const pair of ["viewer", "course", "operators"]) {
-    assert.ok(WebAssembly.validate(harness.unpacked(harness.viewer(pair))), `${pair} is no module`);
+    harness.parts(harness.viewer(pair)).forEach((part, k) => assert.ok(WebAssembly.validate(part), `part ${k} of ${pair} is no module`));
   }
-  const sevens = harness.unpacked({ module: harness.written(Buffer.from(SEVENS, "base64")) });
-  assert.deepEqual([...sevens], Array.from({ length: 1000 }, () => 7));
+  const sevens = { module: harness.written(Buffer.from(SEVENS, "base64")) };
+  assert.deepEqual([...harness.unpacked(sevens)], Array.from({ length: 1000 }, () => 7));
+  // However it is asked for, it is the same.
+  const whole = Buffer.from(harness.unpacked(harness.viewer()));
+  for (const piece of [1000, 4093, 1 << 20]) assert.ok(whole.equals(harness.unpacked(harness.viewer(), piece)), `in pieces of ${piece}`);
 });
 
 test("a fresh viewer takes the committed one's place, however the page is quoted", () => {

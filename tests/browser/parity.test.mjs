@@ -22,9 +22,9 @@ before(async () => {
   const load = async (name, exported) => {
     const pair = harness.viewer(name);
     // The glue exports nothing; its folder may say of such files what it likes.
-    writeFileSync(join(folder, `${name}.mjs`), `${pair.glue}\nexport { initSync, ${exported} };\n`);
+    writeFileSync(join(folder, `${name}.mjs`), `${pair.glue}\n${harness.UNPACKING}\nexport { started, ${exported} };\n`);
     const loaded = await import(pathToFileURL(join(folder, `${name}.mjs`)).href);
-    loaded.initSync({ module: harness.unpacked(pair) });
+    await loaded.started({ packed: harness.packed(pair) });
     return loaded;
   };
   viewer = await load("course", "simulate, check");

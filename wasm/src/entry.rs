@@ -25,6 +25,7 @@ pub use handle::{View, colors, machines};
 pub use lesson::{Told, lesson};
 
 use crate::app::App;
+use crate::columns;
 use crate::input;
 use crate::memory::MemoryApp;
 use crate::pack::{PageItem, unpack};
@@ -32,6 +33,14 @@ use crate::paint::Canvas;
 use crate::paint::panels::Panels;
 use crate::screen::Screen;
 use crate::theme::Theme;
+
+#[wasm_bindgen]
+extern "C" {
+    /// Brings the second part of the module, if it is not there; throws words that say why it cannot come (`page/parts.js`). What
+    /// needs that part comes to it without this call, too, but what fails there never gets back to where it was called.
+    #[wasm_bindgen(catch)]
+    fn second() -> Result<(), JsValue>;
+}
 
 /// The version of spanlift that this module was built from.
 #[wasm_bindgen]
@@ -106,7 +115,7 @@ impl Columns {
     /// What is wrong with the file, with the byte.
     pub fn finish(&mut self) -> Result<Option<Vec<u8>>, JsValue> {
         match std::mem::take(&mut self.0).finish().map_err(|e| e.to_string())? {
-            Finished::Trace(trace) => Ok(Some(crate::columns::write(&trace))),
+            Finished::Trace(trace) => Ok(Some(columns::write(&trace))),
             Finished::Again(again) => {
                 self.0 = *again;
                 Ok(None)
@@ -158,7 +167,7 @@ impl Viewer {
         self.n_opened += 1;
         self.picked = None;
         self.drawn = (0.0, 0.0, 0.0);
-        match Screen::open(wanted, self.theme()) {
+        match opened(wanted, self.theme()) {
             Ok(mut screen) => {
                 if let (Some(app), Some(mode)) = (screen.time_mut(), mode) {
                     app.mode = mode;
@@ -177,19 +186,16 @@ impl Viewer {
         }
     }
 
-    /// Adds an item and shows it.
-    fn add(&mut self, item: PageItem) -> Result<(), String> {
+    /// Adds an item that was opened and shows it.
+    fn add(&mut self, item: PageItem, screen: Screen) {
         let place = self.items.len();
-        let screen = Screen::open(&item, self.theme())?;
         self.items.push(item);
         self.panels.items(self.items.iter().map(|item| item.name.as_str()));
         self.shows(place, screen);
-        Ok(())
     }
 
-    /// Shows another item in place of one; of a timeline the same time, as far as there is any.
-    fn exchange(&mut self, place: usize, item: PageItem) -> Result<(), String> {
-        let mut screen = Screen::open(&item, self.theme())?;
+    /// Shows another item, which was opened, in place of one; of a timeline the same time, as far as there is any.
+    fn exchange(&mut self, place: usize, item: PageItem, mut screen: Screen) -> Result<(), String> {
         let old = self.items.get_mut(place).ok_or("there is nothing to replace")?;
         *old = item;
         let view = self.time().map(|app| (app.view(), app.mode, app.model.extent()));
@@ -388,6 +394,14 @@ impl Viewer {
         self.told = state;
         self.panels.tell_drawn();
     }
+}
+
+/// Opens an item once all of the module is there that it needs.
+fn opened(item: &PageItem, theme: Theme) -> Result<Screen, String> {
+    if item.has_program() {
+        second().map_err(|why| why.as_string().unwrap_or_default())?;
+    }
+    Screen::open(item, theme)
 }
 
 /// What tests read from the canvas of a timeline.

@@ -53,6 +53,7 @@ const BODY: &str = include_str!("page/viewer.html");
 const LOADER: &str = concat!(include_str!("page/digits.js"), include_str!("page/loader.js"));
 const BOOT: &str = concat!(
     include_str!("page/lzma.js"),
+    include_str!("page/parts.js"),
     include_str!("page/files.js"),
     include_str!("page/keys.js"),
     include_str!("page/menu.js"),
@@ -87,10 +88,19 @@ pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
         [one] => format!("{} · spanlift", one.name),
         _ => "spanlift".to_owned(),
     };
-    let place = format!("<main class=\"spanlift\" data-alone data-spanlift=\"{}\"></main>", data(items));
+    let place = format!(
+        "<main class=\"spanlift\" data-alone{} data-spanlift=\"{}\"></main>",
+        all(items),
+        data(items)
+    );
     let examples =
         if examples.is_empty() { String::new() } else { format!(" data-examples=\"{}\"", data(examples)) };
     document(&title, "spanlift-page", &place, &examples, pair_of(items))
+}
+
+/// Marks a place whose first item, which it shows, needs all of the module: then nothing waits for the second part.
+fn all(items: &[PageItem]) -> &'static str {
+    if items.first().is_some_and(PageItem::has_program) { " data-all" } else { "" }
 }
 
 /// What shows `items`: operators need more than the rest.
@@ -112,7 +122,7 @@ pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
 ///
 /// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
 pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
-    let place = format!("<main class=\"spanlift\" data-spanlift=\"{}\"></main>", data(items));
+    let place = format!("<main class=\"spanlift\"{} data-spanlift=\"{}\"></main>", all(items), data(items));
     let frame = document(title, "spanlift-frame", &place, "", pair_of(items));
     format!(
         "<div style=\"position:relative;width:100%;height:{height_px}px;overflow:hidden\">{}\
@@ -135,8 +145,9 @@ pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32
         if picture.is_empty() { String::new() } else { img(picture, title, "class=\"spanlift-still\"") };
     let height = height_px.clamp(260, 4000);
     format!(
-        "<div class=\"spanlift\" role=\"group\" aria-label=\"{}\" data-height=\"{height}\" data-spanlift=\"{}\">{still}</div>",
+        "<div class=\"spanlift\" role=\"group\" aria-label=\"{}\" data-height=\"{height}\"{} data-spanlift=\"{}\">{still}</div>",
         escaped(title),
+        all(items),
         data(items)
     )
 }
@@ -274,6 +285,7 @@ pub(crate) fn img(svg: &str, alt: &str, attributes: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns;
 
     const HOSTILE: &str = "\"><script>alert(1)</script>&amp;'\u{0}";
 
@@ -389,6 +401,34 @@ mod tests {
         let long =
             format!("<!doctype html><body><h1>many</h1>{places}{frame}{}</body>", viewer_assets_html(""));
         std::fs::write(folder.join("many.html"), long).unwrap();
+    }
+
+    /// Whose first item is a program, or a trace with one, waits for no part that comes later; whose is none loads no more than it shows.
+    #[test]
+    fn a_place_says_whether_it_needs_all_of_the_module() {
+        let program = PageItem::source("p", "stream s\npinned x 4\nsync s\n", "h200-pcie5");
+        let run = crate::model::Model::open(&program).unwrap().trace;
+        let bare = spanlift::Trace { program: None, ..run.clone() };
+        let layout =
+            PageItem::layout("l", &spanlift::memory::Layout::new(), None, spanlift::memory::MoveKind::Aware);
+        let file = |text: &str| PageItem::trace_file("f", text.into());
+        for (item, needs) in [
+            (program, true),
+            (PageItem::trace("t", &run), true),
+            (PageItem::trace("t", &bare), false),
+            (layout, false),
+            (file("[]"), false),
+            (file(""), false),
+            (PageItem::trace_file("cut", columns::write(&run)[..30].to_vec()), false),
+        ] {
+            let other = PageItem::trace("other", &crate::testing::race());
+            let items = [item, other];
+            for html in
+                [page(&items), mount_html(&items, "", "", 400), figure_html(&items, "<svg/>", "", 400)]
+            {
+                assert_eq!(html.contains(" data-all data-spanlift="), needs, "{}", items[0].name);
+            }
+        }
     }
 
     #[test]

@@ -91,6 +91,15 @@ impl PageItem {
         Ok(PageItem { name, content })
     }
 
+    /// Whether it is a program, or a trace that holds one: it is shown with both parts of the viewer's module, all else with the first.
+    pub(crate) fn has_program(&self) -> bool {
+        match &self.content {
+            Content::Program { .. } => true,
+            Content::Trace(bytes) => columns::has_program(bytes),
+            Content::Layout { .. } | Content::Snapshot(_) => false,
+        }
+    }
+
     /// Whether it is an operator, which only some pages show.
     pub fn is_operator(&self) -> bool {
         matches!(&self.content, Content::Program { source, .. } if is_operator(source))

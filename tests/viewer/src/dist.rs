@@ -20,6 +20,7 @@ use wasm_bindgen_cli_support::Bindgen;
 use crate::alike;
 use crate::inputs::{self, sha256};
 use crate::slim::slim_script;
+use crate::split;
 
 /// Where the committed pairs lie.
 pub(crate) const FOLDER: &str = "wasm/dist";
@@ -55,25 +56,45 @@ pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
         .input_path(wasm)
         .web(true)?
         .typescript(false)
-        .remove_name_section(true)
+        // By their names functions are told apart that belong to the second part.
+        .remove_name_section(false)
         .remove_producers_section(true)
         .out_name(pair.name)
         .generate(&scratch)?;
     let [glue_name, packed_name] = pair.files();
     let glue = String::from_utf8(read(&scratch.join(&glue_name))?).context("the glue is no UTF-8 text")?;
-    let (glue, names) = terse(&plain(&slim_script(&glue)));
+    let (glue, names) = terse(&of_parts(&plain(&slim_script(&glue)))?);
     let glue = glue.into_bytes();
-    let module = alike::beside(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?, &names)?;
-    let packed = lzma(&module)?;
+    let parts = split::split(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?)?;
+    let [first, second] = [parts.first, parts.second].map(|part| alike::beside(&part, &names));
+    let (first, second) = (first?, second?);
+    let packed = lzma(&joined(&first, &second)?)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     save(&out.join(&glue_name), &glue)?;
     save(&out.join(&packed_name), &packed)?;
     Ok(format!(
-        "{glue_name} {} B, {packed_name} {} B ({} B unpacked)",
+        "{glue_name} {} B, {packed_name} {} B ({} and {} B unpacked)",
         glue.len(),
         packed.len(),
-        module.len()
+        first.len(),
+        second.len()
     ))
+}
+
+/// What is packed: both parts, behind the length of the first. One behind the other they pack smaller than apart, and the page
+/// unpacks no more than it needs.
+fn joined(first: &[u8], second: &[u8]) -> Result<Vec<u8>> {
+    let length = u32::try_from(first.len()).context("a module of four gigabytes")?;
+    Ok([&length.to_le_bytes(), first, second].concat())
+}
+
+/// Glue of a module in two parts, which the page's own script starts (`page/parts.js`): without what would start it, and with the call
+/// that brings the second.
+fn of_parts(glue: &str) -> Result<String> {
+    const IMPORTS: &str = "const import0 = {\n";
+    let (glue, _) = glue.split_once("async function __wbg_load(").context("the glue starts nothing")?;
+    ensure!(glue.matches(IMPORTS).count() == 1, "the glue imports in a form that is not known here");
+    Ok(glue.replacen(IMPORTS, &format!("{IMPORTS}{},\n", split::NEED), 1))
 }
 
 /// A script that exports nothing: it is the worker's too, and of a page that is a file no worker may be a module. What is returned
@@ -208,6 +229,20 @@ mod tests {
         check("ivwcxop", "ivwcwop", "course.wasm.lzma is not of the same build");
         check("ivwcxop", "ivwcxcx", "operators.js is not of the same build");
         check("ivwcxop", "ivwcxox", "operators.wasm.lzma is not of the same build");
+    }
+
+    #[test]
+    fn glue_does_not_start_its_module_and_brings_the_second_part() {
+        let glue =
+            "let wasm;\nconst import0 = {\n__proto__: null,\n};\nasync function __wbg_load(module) {\n}\n";
+        assert_eq!(of_parts(glue).unwrap(), "let wasm;\nconst import0 = {\nsecond,\n__proto__: null,\n};\n");
+        assert!(of_parts("const import0 = {\n").is_err());
+        assert!(of_parts("const import1 = {\nasync function __wbg_load(").is_err());
+    }
+
+    #[test]
+    fn the_first_part_can_be_told_from_the_second() {
+        assert_eq!(joined(b"one", b"the other").unwrap(), b"\x03\0\0\0onethe other");
     }
 
     #[test]

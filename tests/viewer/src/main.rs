@@ -14,6 +14,7 @@ mod dist;
 mod inputs;
 #[path = "../../../wasm/src/slim.rs"]
 mod slim;
+mod split;
 mod toolchain;
 
 use std::{

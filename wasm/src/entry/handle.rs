@@ -16,7 +16,7 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::CanvasRenderingContext2d;
 
-use super::Viewer;
+use super::{Viewer, opened, second};
 use crate::app::filter::Filter;
 use crate::app::{App, State, Totals};
 use crate::input::{Shared, schedule};
@@ -40,6 +40,23 @@ const MOST_CODE: usize = 20_000;
 #[derive(Debug)]
 pub struct View(pub(super) Shared);
 
+impl View {
+    /// Opens an item, while nothing holds the viewer, and shows it beside the others.
+    fn opens(&self, item: PageItem) -> Result<(), String> {
+        let theme = self.0.borrow().theme();
+        let screen = opened(&item, theme)?;
+        self.0.borrow_mut().add(item, screen);
+        Ok(())
+    }
+
+    /// The same in place of one of them.
+    fn exchanges(&self, place: usize, item: PageItem) -> Result<(), String> {
+        let theme = self.0.borrow().theme();
+        let screen = opened(&item, theme)?;
+        self.0.borrow_mut().exchange(place, item, screen)
+    }
+}
+
 /// Calls something of the timeline that is shown and draws anew.
 macro_rules! time {
     ($view:expr, $app:ident => $act:expr) => {{
@@ -56,8 +73,7 @@ impl View {
     /// # Errors
     /// Why it cannot be shown, in words; then nothing has changed.
     pub fn add(&self, name: String, bytes: Vec<u8>) -> Result<(), JsValue> {
-        let item = PageItem::file(name, bytes)?;
-        self.0.borrow_mut().add(item)?;
+        self.opens(PageItem::file(name, bytes)?)?;
         schedule(&self.0);
         Ok(())
     }
@@ -76,7 +92,7 @@ impl View {
     /// Why it cannot be shown, in words.
     pub fn replace(&self, block: &[u8]) -> Result<(), JsValue> {
         let item = unpack(block)?.into_iter().next().ok_or("nothing to show")?;
-        self.0.borrow_mut().exchange(0, item)?;
+        self.exchanges(0, item)?;
         schedule(&self.0);
         Ok(())
     }
@@ -114,7 +130,10 @@ impl View {
             {
                 Some(source.clone())
             }
-            Content::Program { source, .. } => Program::read(source.as_bytes()).ok().map(|p| p.to_text()),
+            Content::Program { source, .. } => {
+                second().ok()?;
+                Program::read(source.as_bytes()).ok().map(|p| p.to_text())
+            }
             Content::Trace(_) => Some(viewer.time()?.model.trace.program.as_ref()?.to_text()),
             Content::Layout { .. } | Content::Snapshot(_) => None,
         }
@@ -135,7 +154,7 @@ impl View {
             };
             (viewer.item, PageItem::source(old.name.clone(), source, machine))
         };
-        self.0.borrow_mut().exchange(edited.0, edited.1)?;
+        self.exchanges(edited.0, edited.1)?;
         schedule(&self.0);
         Ok(())
     }
@@ -146,6 +165,7 @@ impl View {
     /// # Errors
     /// What is wrong with a change, in words.
     pub fn what_if(&self, changes: &str) -> Result<String, JsValue> {
+        second()?;
         let mut viewer = self.0.borrow_mut();
         let (told, item) = changed(&viewer, changes)?;
         viewer.changed = Some(item);
@@ -216,6 +236,7 @@ impl View {
     /// # Errors
     /// Why there is none, in words.
     pub fn skeleton(&self) -> Result<(), JsValue> {
+        second()?;
         let item = {
             let viewer = self.0.borrow();
             let app = viewer.time().ok_or("no trace is shown")?;
@@ -223,7 +244,7 @@ impl View {
             let made = skeleton(&app.model.trace, from, to).map_err(|e| e.to_string())?;
             PageItem::source(format!("range of {}", app.model.name), made.to_text(), "")
         };
-        self.0.borrow_mut().add(item)?;
+        self.opens(item)?;
         schedule(&self.0);
         Ok(())
     }
@@ -313,6 +334,7 @@ impl View {
 
     /// What sets this snapshot and another apart, as JSON; nothing where one of them is none, or its past is not known.
     pub fn compared(&self, other: &View) -> Option<String> {
+        second().ok()?;
         let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
         let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
         Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))

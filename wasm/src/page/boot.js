@@ -31,9 +31,10 @@ const start = async () => {
   script.before(make("style", { textContent: STYLE, nonce: script.nonce }));
   const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
-    const module = await WebAssembly.compile(unlzma(digits(document.getElementById("spanlift-module").textContent)));
-    await __wbg_init({ module_or_path: module });
-    globalThis.startLessons?.(module);
+    const packed = digits(document.getElementById("spanlift-module").textContent);
+    const { startLessons } = globalThis;
+    const module = await started({ packed }, startLessons || places.some((place) => "all" in place.dataset));
+    startLessons?.(module);
     for (const place of places) {
       try {
         if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
@@ -54,11 +55,11 @@ const start = async () => {
 // This script is the worker's too: there it is given the module, and then one file.
 if (globalThis.document) start();
 else {
-  let started;
+  let start;
   onmessage = async ({ data: { module, file, leaves } }) => {
-    started ??= __wbg_init({ module_or_path: module });
+    start ??= started(module);
     try {
-      await started;
+      await start;
       if (!file) return;
       const reading = new Columns(leaves);
       const made = await fed(reading, file) ?? await fed(reading, file);

@@ -6,7 +6,7 @@ const [IS_MATCH, IS_REP, IS_REP_0, IS_REP_1, IS_REP_2, IS_LONG, SLOT, FAR, ALIGN
   0, 192, 204, 216, 228, 240, 432, 688, 803, 819, 1333, 1847,
 ];
 
-/** The bytes that were packed. */
+/** What gives the bytes that were packed, all or so many of the first; it goes on where it stopped. */
 const unlzma = (packed) => {
   const [lc, lp, pb] = [packed[0] % 9, Math.floor(packed[0] / 9) % 5, Math.floor(packed[0] / 45)];
   const out = new Uint8Array(new DataView(packed.buffer, packed.byteOffset).getUint32(5, true));
@@ -70,70 +70,76 @@ const unlzma = (packed) => {
     return 16 + tree(k + 258, 8);
   };
 
-  let [n, state, back0, back1, back2, back3] = [0, 0, 0, 0, 0, 0];
-  while (n < out.length) {
-    const place = n & ((1 << pb) - 1);
-    if (!bit(IS_MATCH + (state << 4) + place)) {
-      const before = n ? out[n - 1] : 0;
-      const k = LITERAL + 0x300 * (((n & ((1 << lp) - 1)) << lc) + (before >> (8 - lc)));
-      let symbol = 1;
-      if (state >= 7) {
-        let like = out[n - back0 - 1];
-        while (symbol < 0x100) {
-          const is = (like >> 7) & 1;
-          like <<= 1;
-          const found = bit(k + ((1 + is) << 8) + symbol);
-          symbol = (symbol << 1) | found;
-          if (found !== is) break;
-        }
-      }
-      while (symbol < 0x100) symbol = (symbol << 1) | bit(k + symbol);
-      out[n] = symbol;
-      n += 1;
-      state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
-      continue;
-    }
-    let more;
-    if (bit(IS_REP + state)) {
-      if (!bit(IS_REP_0 + state)) {
-        if (!bit(IS_LONG + (state << 4) + place)) {
-          out[n] = out[n - back0 - 1];
-          n += 1;
-          state = state < 7 ? 9 : 11;
-          continue;
-        }
-      } else {
-        let back = back1;
-        if (bit(IS_REP_1 + state)) {
-          back = back2;
-          if (bit(IS_REP_2 + state)) {
-            back = back3;
-            back3 = back2;
+  let left = [0, 0, 0, 0, 0, 0];
+  return (most = out.length) => {
+    const wanted = Math.min(most, out.length);
+    // As variables of this function, since those of the one around it are slower.
+    let [n, state, back0, back1, back2, back3] = left;
+    while (n < wanted) {
+      const place = n & ((1 << pb) - 1);
+      if (!bit(IS_MATCH + (state << 4) + place)) {
+        const before = n ? out[n - 1] : 0;
+        const k = LITERAL + 0x300 * (((n & ((1 << lp) - 1)) << lc) + (before >> (8 - lc)));
+        let symbol = 1;
+        if (state >= 7) {
+          let like = out[n - back0 - 1];
+          while (symbol < 0x100) {
+            const is = (like >> 7) & 1;
+            like <<= 1;
+            const found = bit(k + ((1 + is) << 8) + symbol);
+            symbol = (symbol << 1) | found;
+            if (found !== is) break;
           }
-          back2 = back1;
         }
-        back1 = back0;
-        back0 = back;
+        while (symbol < 0x100) symbol = (symbol << 1) | bit(k + symbol);
+        out[n] = symbol;
+        n += 1;
+        state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
+        continue;
       }
-      more = length(REP_LENGTH, place);
-      state = state < 7 ? 8 : 11;
-    } else {
-      [back3, back2, back1] = [back2, back1, back0];
-      more = length(LENGTH, place);
-      state = state < 7 ? 7 : 10;
-      const slot = tree(SLOT + (Math.min(more, 3) << 6), 6);
-      const bits = (slot >> 1) - 1;
-      if (slot < 4) back0 = slot;
-      else {
-        back0 = (2 | (slot & 1)) << bits;
-        if (slot < 14) back0 += reversed(FAR + back0 - slot, bits);
-        else back0 += (plain(bits - 4) << 4) + reversed(ALIGN, 4);
+      let more;
+      if (bit(IS_REP + state)) {
+        if (!bit(IS_REP_0 + state)) {
+          if (!bit(IS_LONG + (state << 4) + place)) {
+            out[n] = out[n - back0 - 1];
+            n += 1;
+            state = state < 7 ? 9 : 11;
+            continue;
+          }
+        } else {
+          let back = back1;
+          if (bit(IS_REP_1 + state)) {
+            back = back2;
+            if (bit(IS_REP_2 + state)) {
+              back = back3;
+              back3 = back2;
+            }
+            back2 = back1;
+          }
+          back1 = back0;
+          back0 = back;
+        }
+        more = length(REP_LENGTH, place);
+        state = state < 7 ? 8 : 11;
+      } else {
+        [back3, back2, back1] = [back2, back1, back0];
+        more = length(LENGTH, place);
+        state = state < 7 ? 7 : 10;
+        const slot = tree(SLOT + (Math.min(more, 3) << 6), 6);
+        const bits = (slot >> 1) - 1;
+        if (slot < 4) back0 = slot;
+        else {
+          back0 = (2 | (slot & 1)) << bits;
+          if (slot < 14) back0 += reversed(FAR + back0 - slot, bits);
+          else back0 += (plain(bits - 4) << 4) + reversed(ALIGN, 4);
+        }
+      }
+      for (more += 2; more > 0 && n < out.length; more -= 1) {
+        out[n] = out[n - back0 - 1];
+        n += 1;
       }
     }
-    for (more += 2; more > 0 && n < out.length; more -= 1) {
-      out[n] = out[n - back0 - 1];
-      n += 1;
-    }
-  }
-  return out;
+    left = [n, state, back0, back1, back2, back3];
+    return out.subarray(0, wanted);
+  };
 };

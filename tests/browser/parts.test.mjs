@@ -1,0 +1,139 @@
+// The module comes in two parts: what shows traces, snapshots and layouts, and what is brought when something else is asked for.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, test } from "node:test";
+import * as harness from "./harness.mjs";
+
+const event = (cat, name, tid, ts, dur, args) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur, args });
+const RECORDED = JSON.stringify({
+  traceEvents: [
+    event("cuda_runtime", "cudaMemcpyAsync", 1, 0, 5, { correlation: 1 }),
+    event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, 10, 90, { device: 0, stream: 7, correlation: 1, bytes: 4_000_000 }),
+  ],
+});
+const LAYOUT = JSON.stringify({
+  storages: [{ id: "w", device: "cpu", bytes: 80 }],
+  tensors: [{ name: "a", storage: "w", dtype: "f32", shape: [2, 2], strides: [4, 1] }],
+});
+
+const room = harness.room();
+const pages = {};
+
+before(async () => {
+  const programs = join(harness.ROOT, "native/programs");
+  const trace = room.files.write("trace.json", RECORDED);
+  const program = join(programs, "strategy-b.txt");
+  pages.trace = await harness.viewed(room.files, "trace.html", trace);
+  pages.layout = await harness.viewed(room.files, "layout.html", room.files.write("layout.json", LAYOUT), "--to", "cuda:0");
+  pages.program = await harness.viewed(room.files, "program.html", program);
+  const own = join(room.files.folder, "own.json");
+  await harness.spanlift("run", program, "--trace", own);
+  pages.own = await harness.viewed(room.files, "own.html", own);
+  pages.both = await harness.viewed(room.files, "both.html", trace, program);
+});
+
+const says = (locator, pattern) => harness.eventually(async () => pattern.test(await harness.words(locator)), String(pattern));
+const file = (name, contents) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(contents) });
+
+/** Opens a page and notes how many parts are there. */
+const open = async (path) => {
+  const visit = await room.chromium.open(path, {
+    script: () => {
+      const { Instance, instantiate } = WebAssembly;
+      globalThis.parts = 0;
+      WebAssembly.Instance = class extends Instance {
+        constructor(...of) {
+          super(...of);
+          globalThis.parts += 1;
+        }
+      };
+      WebAssembly.instantiate = (...of) => {
+        globalThis.parts += 1;
+        return instantiate.apply(WebAssembly, of);
+      };
+    },
+  });
+  return { ...visit, parts: () => visit.page.evaluate(() => globalThis.parts) };
+};
+
+test("traces and layouts are shown, and looked at, with the first part alone; what if brings the second", async () => {
+  for (const path of [pages.trace, pages.layout]) {
+    const visit = await open(path);
+    const canvas = await harness.ready(visit.page);
+    await visit.page.locator(".sl-plot").focus();
+    const { width, height } = await canvas.boundingBox();
+    for (const y of [0.1, 0.3, 0.5, 0.7]) {
+      await harness.click(canvas, width * 0.5, height * y);
+      for (const key of ["w", "d", "ArrowRight", "f", "0", "m", "/", "Escape"]) await visit.page.keyboard.press(key);
+    }
+    await visit.page.waitForTimeout(500);
+    assert.equal(await visit.parts(), 1, path);
+    if (path === pages.trace) {
+      await visit.page.locator(".sl-plot").focus();
+      await visit.page.keyboard.press("i");
+      await says(visit.page.locator(".sl-then").first(), /the error of the model/);
+      assert.equal(await visit.parts(), 2);
+    }
+    await visit.close();
+  }
+});
+
+test("a program needs both, and so does a trace that has one, and each comes once", async () => {
+  for (const path of [pages.program, pages.own]) {
+    const visit = await open(path);
+    await harness.ready(visit.page);
+    assert.equal(await visit.parts(), 2, path);
+    await visit.page.locator(".sl-files").setInputFiles([file("p.txt", harness.RACE)]);
+    await says(visit.page.locator(".sl-name"), /p\.txt/);
+    assert.equal(await visit.parts(), 2, path);
+    await visit.close();
+  }
+});
+
+/** A page whose module is damaged where `part` of it is behind, be it in bytes. */
+const damaged = (path, part) => {
+  const html = readFileSync(path, "utf8");
+  const { module } = harness.viewer();
+  const at = 5 * Math.floor((part > 1 ? part / 4 : (module.length * part) / 5));
+  assert.ok(html.includes(module));
+  return room.files.write("damaged.html", html.replace(module, () => `${module.slice(0, at)}${"~".repeat(4)}0${module.slice(at + 5)}`));
+};
+const DAMAGED = /a part of this page is damaged, or this browser refuses it: [^\n]+$/m;
+
+test("where the second part is damaged, what needs it says so, and all else goes on", async () => {
+  const visit = await open(damaged(pages.both, 0.9));
+  const canvas = await harness.ready(visit.page);
+  const moves = async () => {
+    const before = await harness.look(canvas);
+    await visit.page.locator(".sl-plot").focus();
+    for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
+    await harness.eventually(async () => (await harness.look(canvas)) !== before, "the picture does not move");
+    await visit.page.keyboard.press("0");
+  };
+  await moves();
+  const items = visit.page.locator("button[data-item]");
+  // A program that the page holds, one that is opened, and a change to what is shown.
+  await items.nth(1).click();
+  await says(visit.page.locator(".sl-error").first(), DAMAGED);
+  await items.nth(0).click();
+  await moves();
+  await visit.page.locator(".sl-files").setInputFiles([file("p.txt", harness.RACE)]);
+  await says(visit.page.locator(".sl-refused"), DAMAGED);
+  await moves();
+  await visit.page.keyboard.press("i");
+  await says(visit.page.locator(".sl-then").first(), DAMAGED);
+  await moves();
+  assert.equal(await visit.parts(), 1);
+  await visit.close();
+});
+
+test("where the first part is damaged, the page says that it cannot start", async () => {
+  // At its beginning stands how long the first part is.
+  for (const place of [0.3, 16, 20, 24]) {
+    const visit = await room.chromium.open(damaged(pages.trace, place));
+    await says(visit.page.locator(".sl-error"), /^The interactive view cannot start: /);
+    await visit.close();
+  }
+});
