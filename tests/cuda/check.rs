@@ -61,7 +61,7 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     let (ran, found) = check(Some(ONE_DEVICE), &folder("gpu-check"), &args);
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let found = found.unwrap_or_else(|| panic!("{told}"));
-    for part in ["conformance", "operators", "tour", "lesson", "times", "profile", "transfers"] {
+    for part in ["conformance", "operators", "lists", "tour", "lesson", "times", "profile", "transfers"] {
         assert_eq!(found["parts"][part]["state"], "right", "{part}: {}", found["parts"][part]);
     }
     assert_eq!(found["parts"]["torch"]["state"], "left out", "{told}");
@@ -80,6 +80,8 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
         "{operators}"
     );
     assert!(operators["n_runs"].as_u64() > Some(70), "{operators}");
+    let lists = &found["parts"]["lists"]["found"];
+    assert!(lists["n_lists"] == 12 && lists["n_listed"] == 12 && lists["times"]["n"] == 20, "{lists}");
     let conformance = &found["parts"]["conformance"]["found"];
     assert!(conformance["lines"].as_array().is_some_and(|lines| lines.len() > 60), "{conformance}");
     assert_eq!(conformance["other_than_noted"].as_array().map(Vec::len), Some(0), "{conformance}");

@@ -1,4 +1,4 @@
-//! The kernel that ships: its PTX is its source's, and its source means what the reference means.
+//! The kernels that ship: their PTX is their source's; what that of formulas means is what the reference means.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use spanlift_softcuda::Interpreted;
 
 use crate::programs::Rng;
 
-fn kernels() -> PathBuf {
+pub(crate) fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/kernels")
 }
 
@@ -229,7 +229,7 @@ impl Case {
 
 #[test]
 fn the_source_means_what_the_reference_means() {
-    let Some(program) = built() else { return };
+    let Some(program) = built("formula") else { return };
     let cases = cases(11, 60);
     let mut input = Vec::new();
     for case in &cases {
@@ -303,13 +303,13 @@ const fn numbers() -> [u64; 11] {
     numbers
 }
 
-/// The kernel's source as a program of the host; `None` without a C compiler.
-fn built() -> Option<PathBuf> {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("formula");
+/// A kernel's source as a program of the host; `None` without a C compiler.
+pub(crate) fn built(name: &str) -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
     command.args(["-std=c11", "-Wall", "-Werror", "-DSPANLIFT_HOST", "-ffp-contract=off", "-O1", "-x", "c"]);
-    command.arg(kernels().join("formula.cu")).arg("-o").arg(&program);
+    command.arg(kernels().join(name).with_extension("cu")).arg("-o").arg(&program);
     match command.output() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -322,7 +322,7 @@ fn built() -> Option<PathBuf> {
     }
 }
 
-fn ran(program: &Path, input: Vec<u8>) -> Vec<u8> {
+pub(crate) fn ran(program: &Path, input: Vec<u8>) -> Vec<u8> {
     let mut command = Command::new(program);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

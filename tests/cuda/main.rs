@@ -6,6 +6,7 @@ mod faults;
 mod kernel;
 mod layer;
 mod lesson;
+mod list;
 mod pools;
 mod programs;
 mod run;

@@ -105,7 +105,7 @@ fn up(way: Way, n: usize) -> impl Fn(&Engine, &Engine, &[u8]) {
     }
 }
 
-const WAYS: [(&str, Moves); 10] = [
+const WAYS: [(&str, Moves); 11] = [
     ("inline", |here, there, source| up(Way::Inline, 20_000)(here, there, source)),
     ("staged ring and drain", |here, there, source| up(Way::Ring, N)(here, there, source)),
     ("coalesced", |here, _, source| {
@@ -147,6 +147,19 @@ const WAYS: [(&str, Moves); 10] = [
         let mut back = vec![0; N];
         here.download(&other, &own, &mut back).expect("down");
         assert_eq!(n_wrong(&back, source), 0);
+    }),
+    ("many within the device", |here, _, source| {
+        let other =
+            spanlift_native::cuda::Stream::new(here.context(), spanlift::program::StreamKind::NonBlocking);
+        let other = other.expect("a stream");
+        let tensors: Vec<&[u8]> = source.chunks(3000).collect();
+        let views = here.upload_all(here.stream(), &tensors).expect("up");
+        here.synchronize().expect("idle");
+        let own = here.compact_all(&other, &views).expect("copied");
+        drop(views);
+        let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
+        here.download_all(&other, &own, &mut back).expect("down");
+        assert!(back.concat() == source);
     }),
     ("to another device", |here, there, source| {
         let from = here.upload(here.stream(), source).expect("up");

@@ -216,6 +216,40 @@ impl Draws {
         }
     }
 
+    /// Copies some views of a device at once, some of them twice, into a block or into buffers.
+    fn many(&mut self) -> &'static str {
+        let device = self.random.below(2);
+        let (engine, stream) = (self.engine(device), self.stream(device));
+        let shared: Vec<(DeviceSlice<u8>, Vec<u8>)> = self
+            .known
+            .iter()
+            .filter_map(|known| match &known.held {
+                Held::Shared(view) if known.device == device => Some((view.clone(), known.bytes.clone())),
+                _ => None,
+            })
+            .collect();
+        if shared.is_empty() {
+            return "nothing";
+        }
+        let n = 1 + self.random.below(9);
+        let picked = (0..n).map(|_| shared[self.random.below(shared.len())].clone());
+        let (views, expected): (Vec<DeviceSlice<u8>>, Vec<Vec<u8>>) = picked.unzip();
+        if self.random.below(2) == 0 {
+            let own = engine.compact_all(&stream, &views).expect("copied");
+            for (view, bytes) in own.into_iter().zip(expected) {
+                self.know(device, Held::Shared(view), bytes);
+            }
+            return "compact_all";
+        }
+        let mut to: Vec<DevBuf<u8>> =
+            views.iter().map(|view| engine.alloc(&stream, view.len()).expect("room")).collect();
+        engine.copy_all(&stream, &views, &mut to).expect("copied");
+        for (own, bytes) in to.into_iter().zip(expected) {
+            self.know(device, Held::Own(own), bytes);
+        }
+        "copy_all"
+    }
+
     fn change_own(
         &mut self,
         (engine, stream): (Engine, Stream),
@@ -325,12 +359,13 @@ impl Draws {
     }
 
     fn step(&mut self) {
-        let name = match self.random.below(12) {
+        let name = match self.random.below(13) {
             0..4 => self.make(),
             4 => self.make_list(),
             5..8 => self.change(),
             8 => self.across(),
             9 | 10 => self.bring(),
+            11 => self.many(),
             _ => {
                 drop(self.any());
                 "drop"
@@ -385,6 +420,6 @@ fn any_calls_after_each_other_move_the_bytes_that_copies_would() {
             assert_eq!(report.leaked, Vec::<String>::new(), "seed {seed}");
         }
         _ = std::fs::remove_file(&path);
-        assert!(n_done.len() > 14, "{n_done:?}");
+        assert!(n_done.len() > 16 && n_done["copy_all"] > 3 && n_done["compact_all"] > 3, "{n_done:?}");
     });
 }

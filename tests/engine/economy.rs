@@ -34,6 +34,16 @@ fn everything(here: &Engine, there: &Engine, pipelines: &[Pipeline<u8, u8>]) {
     let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
     here.download_all(stream, &views, &mut back).expect("down");
     assert!(back.concat() == source);
+    let together = here.compact_all(stream, &views[7..]).expect("copied");
+    let mut last = vec![0; 5000];
+    // Waited for, so that one table is enough whenever kernels run.
+    here.download(stream, together.last().expect("many"), &mut last).expect("down");
+    let mut room: Vec<DevBuf<u8>> =
+        together.iter().map(|view| here.alloc(stream, view.len()).expect("room")).collect();
+    here.copy_all(stream, &together, &mut room).expect("copied");
+    last.fill(0);
+    here.download(stream, room.last().expect("many"), &mut last).expect("down");
+    assert_eq!(n_wrong(&last, &source[N - 5000..]), 0);
     let mut host = here.pinned(N).expect("pinned");
     host.copy_from_slice(&source);
     let (host, device) = here.h2d(stream, host, to).expect("up").wait().expect("landed");

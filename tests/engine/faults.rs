@@ -86,6 +86,13 @@ fn work(run: &mut Run, workers: usize) -> Result<(), EngineError> {
     here.download_all(&stream, &views, &mut home)?;
     assert!(home == run.tensors, "wrong bytes without an error");
     let own = here.compact(&stream, &views[7])?;
+    // Twice, so that a table is used again.
+    for _ in 0..2 {
+        let together = here.compact_all(&stream, &views[3..])?;
+        here.download_all(&stream, &together, &mut home[3..])?;
+        assert!(home == run.tensors, "wrong bytes without an error");
+        run.keep(together);
+    }
     run.keep(views);
     // Page-locked buffers, given away and lent.
     let mut pinned = here.pinned::<u8>(N)?;
@@ -166,10 +173,12 @@ fn counted(driver: &Driver, base: &Config, workers: usize) -> Counts {
 /// | `cuMemHostAlloc` | smaller pieces, or the driver stages; the notes say so |
 /// | `cuMemAllocFromPoolAsync`, out of memory | once more, after what is free was given back |
 /// | `cuDeviceGetAttribute` | whether there are pools is seen when one is made |
+/// | `cuModuleLoadData`, `cuModuleGetFunction` | pieces within the device have a call each; the notes say so |
 /// | `cuDeviceCanAccessPeer` | the pair counts as out of reach: two hops |
 pub(crate) fn is_made_up_for(call: &str, code: u32) -> bool {
     match call {
         "cuMemHostAlloc" | "cuDeviceCanAccessPeer" | "cuDeviceGetAttribute" => true,
+        "cuModuleLoadData" | "cuModuleGetFunction" => true,
         // A thread is bound before it allocates.
         "cuMemAllocFromPoolAsync" | "cuCtxSetCurrent" => code == 2,
         _ => false,

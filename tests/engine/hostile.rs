@@ -15,7 +15,7 @@ use spanlift::memory::{Dtype, Layout, MovePlan, View, cpu, cuda};
 use spanlift::program::{Compute, StreamKind};
 use spanlift_native::cuda::{Driver as Cuda, Kernels, Stream};
 use spanlift_native::engine::{
-    DeviceSlice, Engine, EngineError, Limits, Mode, Moved, Pipeline, Store, Watch,
+    DevBuf, DeviceSlice, Engine, EngineError, Limits, Mode, Moved, Pipeline, Store, Watch,
 };
 use spanlift_softcuda::kit::{self, Driver};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler};
@@ -76,7 +76,7 @@ impl Bench {
 type Work = fn(&Bench) -> Result<(), EngineError>;
 
 /// Ways that the tests of faults do not take, or not by themselves.
-const WAYS: [(&str, Work); 11] = [
+const WAYS: [(&str, Work); 12] = [
     ("file", |b| {
         let there = b.here.upload_file::<u8>(&b.stream, &b.file, Watch::default())?.share();
         b.keep(there.clone());
@@ -106,6 +106,24 @@ const WAYS: [(&str, Work); 11] = [
             "wrong bytes without an error"
         );
         Ok(())
+    }),
+    ("many", |b| {
+        let parts = [&b.source[..900], &b.source[100..101], &[], &b.source[3..1201]];
+        let views: Vec<DeviceSlice<u8>> = b.here.upload_all(&b.stream, &parts)?;
+        b.keep(views.clone());
+        let together = b.here.compact_all(&b.stream, &views)?;
+        b.keep(together.clone());
+        // Waited for, so that the second list has the first one's table, whenever kernels run.
+        b.holds(&together[0], parts[0], (&b.here, &b.stream))?;
+        let mut own = Vec::new();
+        for part in parts {
+            own.push(b.here.alloc::<u8>(&b.stream, part.len())?);
+        }
+        let done = b.here.copy_all(&b.stream, &together, &mut own);
+        let own: Vec<DeviceSlice<u8>> = own.into_iter().map(DevBuf::share).collect();
+        b.keep(own.clone());
+        done?;
+        own.iter().zip(parts).try_for_each(|(view, part)| b.holds(view, part, (&b.here, &b.stream)))
     }),
     ("plans", plans),
     ("kernels", |b| {

@@ -6,6 +6,7 @@ mod economy;
 mod failures;
 mod faults;
 mod hostile;
+mod lists;
 mod misuse;
 mod moves;
 mod ordering;

@@ -102,12 +102,22 @@ impl<'m> Call<'m> {
             (Way::Device, route) => {
                 let other = self.p.device(u32::from(route == Route::Peer), "other", size(self.total));
                 self.begin();
-                let copy = self.p.copy(other, self.block);
-                if route == Route::Peer {
-                    copy.peer().on(self.caller)
-                } else {
-                    copy.on(self.caller)
-                };
+                let link = self.term("link").unwrap();
+                match self.term("list") {
+                    _ if route == Route::Peer => {
+                        self.p.copy(other, self.block).peer().on(self.caller);
+                    }
+                    Some(_) => {
+                        let kernel = self.p.kernel("list").reads(self.block).writes(other);
+                        kernel.takes(link).on(self.caller);
+                        self.p.event_after(self.caller);
+                    }
+                    None => {
+                        for (at, n) in self.starts.iter().zip(&self.sizes) {
+                            self.p.copy(other.range(*at, *n), self.block.range(*at, *n)).on(self.caller);
+                        }
+                    }
+                }
                 self.p.sync(self.caller);
             }
             (Way::Direct | Way::Driver, route) => {
@@ -124,6 +134,10 @@ impl<'m> Call<'m> {
         }
         self.p.mark("end");
         self.p
+    }
+
+    fn term(&self, name: &str) -> Option<Nanos> {
+        self.chosen.terms.iter().find(|term| term.name == name).map(|term| term.ns)
     }
 
     fn inline(&mut self) {
@@ -267,7 +281,7 @@ fn closed_forms_say_what_the_simulator_says() {
                 (Route::Up, HostMemory::Pageable, &[1, 2, 100][..]),
                 (Route::Up, HostMemory::Pinned, &[1, 2, 100]),
                 (Route::Down, HostMemory::Pageable, &[1, 2, 100]),
-                (Route::Within, HostMemory::Pinned, &[1]),
+                (Route::Within, HostMemory::Pinned, &[1, 2, 100]),
                 (Route::Peer, HostMemory::Pinned, &[1]),
             ] {
                 for (count, each) in counts.iter().flat_map(|count| {

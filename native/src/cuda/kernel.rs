@@ -11,7 +11,7 @@ use cudarc::driver::sys::{CUfunction, CUmodule};
 
 use super::context::Context;
 use super::error::CudaError;
-use super::memory::DeviceBlock;
+use super::memory::{DeviceBlock, HostBlock};
 use super::stream::Stream;
 use crate::driver::Code;
 
@@ -119,6 +119,8 @@ pub struct Shape {
 pub enum Arg<'a> {
     /// The address of a byte of a block.
     Device(&'a DeviceBlock, usize),
+    /// The address of a byte of page-locked memory, which devices reach under the host's own.
+    Host(&'a HostBlock, usize),
     /// A number of 32 bits.
     U32(u32),
     /// A number of 64 bits.
@@ -149,6 +151,10 @@ impl Function {
                 Arg::Device(block, at) => {
                     block.used_by(context);
                     block.address() + at as u64
+                }
+                Arg::Host(block, at) => {
+                    block.used_by(context);
+                    block.as_ptr().addr() as u64 + at as u64
                 }
                 Arg::U32(value) => u64::from(value),
                 Arg::U64(value) => value,

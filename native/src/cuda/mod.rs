@@ -22,6 +22,7 @@
 mod context;
 mod error;
 mod kernel;
+mod list;
 mod measure;
 mod memory;
 mod place;
@@ -33,6 +34,7 @@ mod uses;
 pub use context::{Context, Driver, MemoryInfo};
 pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
+pub(crate) use list::{ENTRY, ListKernel, Table};
 pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock};
 pub use place::Place;

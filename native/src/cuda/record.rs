@@ -22,6 +22,7 @@ use super::stream::PER_THREAD;
 /// | streams, memory, copies, memsets, events, waits | the command of that name |
 /// | a query that found work done | the query |
 /// | a kernel by [`Kernels::compute`](super::Kernels::compute), a host function | one with what it touches; a host function touches nothing |
+/// | a list of copies within a device | a kernel that reads the list and all of its sources, and writes all of its destinations |
 /// | page-locked memory that the engine lends to the processor | a read or a write of the host |
 /// | a host thread's first call | a thread; `main` is the one that called first |
 /// | [`acquire`](Recorder::acquire) of what another thread [released](Recorder::release) | a signal there and an await here |
@@ -219,10 +220,11 @@ impl Recorder {
     }
 
     /// A kernel that reads and writes so many bytes from each of these addresses on.
-    pub(super) fn kernel(&self, stream: (u32, usize), reads: &[u64], write: u64, len: usize) {
+    pub(super) fn kernel(&self, stream: (u32, usize), reads: &[(u64, usize)], writes: &[(u64, usize)]) {
         let mut log = self.log();
-        let reads = reads.iter().map(|read| log.region(*read, len)).collect();
-        let (writes, stream) = (vec![log.region(write, len)], log.stream(stream));
+        let [reads, writes] = [reads, writes]
+            .map(|parts| parts.iter().map(|(start, len)| log.region(*start, *len)).collect::<Vec<_>>());
+        let stream = log.stream(stream);
         let kernel = Kernel { stream, reads, writes, full_grid: false, takes: None, compute: None };
         log.push(Op::Kernel(kernel));
     }

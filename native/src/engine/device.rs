@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
@@ -162,7 +163,7 @@ impl<T: Pod> DeviceSlice<T> {
     ///
     /// # Errors
     /// `None` where the range is not within them.
-    pub fn part(&self, range: std::ops::Range<usize>) -> Option<DeviceSlice<T>> {
+    pub fn part(&self, range: Range<usize>) -> Option<DeviceSlice<T>> {
         let len = range.end.checked_sub(range.start)?;
         let is_inside = range.end <= self.len;
         is_inside.then(|| DeviceSlice::new(&self.block, self.at + range.start * size_of::<T>(), len))
@@ -211,14 +212,66 @@ impl<T: Pod> DevBuf<T> {
     }
 }
 
-/// What transfers read on a device: a [`DevBuf`] or a [`DeviceSlice`].
+impl<T: Pod> DevBuf<T> {
+    /// Parts of the elements, in the order of the ranges, as destinations of [`Engine::copy_all`](super::Engine::copy_all); the buffer
+    /// is borrowed for as long as one of them is there.
+    ///
+    /// # Errors
+    /// A range is not within the elements, or two of them meet.
+    ///
+    /// # Examples
+    /// ```
+    /// # use spanlift_native::engine::{Config, Engine};
+    /// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+    /// let stream = engine.stream();
+    /// let mut cache = engine.upload(stream, &[0u32; 8])?;
+    /// let pages = engine.upload_all(stream, &[[1, 2], [3, 4]])?;
+    /// engine.copy_all(stream, &pages, &mut cache.parts(&[5..7, 1..3])?)?;
+    /// assert_eq!(engine.download_vec(stream, &cache)?, [0, 3, 4, 0, 0, 1, 2, 0]);
+    /// # Ok::<(), spanlift_native::engine::EngineError>(())
+    /// ```
+    pub fn parts(&mut self, ranges: &[Range<usize>]) -> Result<Vec<DevPart<'_, T>>, EngineError> {
+        let mut in_order: Vec<&Range<usize>> = ranges.iter().filter(|range| !range.is_empty()).collect();
+        in_order.sort_unstable_by_key(|range| range.start);
+        if in_order.windows(2).any(|two| two[1].start < two[0].end) {
+            return Err(EngineError::Argument("parts of a buffer that meet"));
+        }
+        let part = |range: &Range<usize>| {
+            let view = self.0.part(range.clone());
+            let view = view.ok_or(EngineError::Argument("a part that is not within its buffer"))?;
+            Ok(DevPart { view, of: PhantomData })
+        };
+        ranges.iter().map(part).collect()
+    }
+}
+
+/// Part of a [`DevBuf`] that is borrowed: nobody else has its elements meanwhile.
+pub struct DevPart<'b, T> {
+    view: DeviceSlice<T>,
+    of: PhantomData<&'b mut DevBuf<T>>,
+}
+
+impl<T> fmt::Debug for DevPart<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevPart({:?})", self.view)
+    }
+}
+
+/// What transfers read on a device: a [`DevBuf`], part of one or a [`DeviceSlice`].
 pub trait OnDevice<T>: sealed::View<T> {}
 
 impl<T> OnDevice<T> for DevBuf<T> {}
+impl<T> OnDevice<T> for DevPart<'_, T> {}
 impl<T> OnDevice<T> for DeviceSlice<T> {}
 
+/// What lists of copies write on a device: elements that one owner has, a [`DevBuf`] or part of one.
+pub trait OwnOnDevice<T>: OnDevice<T> {}
+
+impl<T> OwnOnDevice<T> for DevBuf<T> {}
+impl<T> OwnOnDevice<T> for DevPart<'_, T> {}
+
 pub(super) mod sealed {
-    use super::{DevBuf, DeviceSlice};
+    use super::{DevBuf, DevPart, DeviceSlice};
 
     /// Not nameable outside: the view of a buffer is not to be cloned while somebody owns the buffer.
     pub trait View<T> {
@@ -228,6 +281,12 @@ pub(super) mod sealed {
     impl<T> View<T> for DevBuf<T> {
         fn view(&self) -> &DeviceSlice<T> {
             &self.0
+        }
+    }
+
+    impl<T> View<T> for DevPart<'_, T> {
+        fn view(&self) -> &DeviceSlice<T> {
+            &self.view
         }
     }
 

@@ -36,24 +36,36 @@ pub(super) fn telling(tell: impl FnOnce()) {
 pub(super) struct Done {
     pub(super) request: Request,
     pub(super) measured: Nanos,
-    /// Whether it went from one device to the other through the host.
-    pub(super) hopped: bool,
+    pub(super) by: By,
+}
+
+/// How something was done, where the request does not say it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// As it would be again.
+    Plan,
+    /// From one device to the other through the host.
+    Hops,
+    /// Within the device by a call for each tensor.
+    Calls,
 }
 
 impl Done {
-    pub(super) fn new(request: Request, began: Instant, hopped: bool) -> Done {
+    pub(super) fn new(request: Request, began: Instant, by: By) -> Done {
         let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
-        Done { request, measured, hopped }
+        Done { request, measured, by }
     }
 }
 
-/// What a call did: one transfer, or one for each stretch of a move plan.
+/// What a call did: one transfer, or one for each stretch of a move plan, or for each kind of piece of a list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Call {
     /// In their order, the first [`Call::KEPT`] of them.
     pub(super) each: Vec<Done>,
-    /// Of a move plan: transfers in all, and what the longest of them was.
+    /// Of a move plan or a list: transfers in all, and what the longest of them was.
     pub(super) moved: Option<(usize, Done)>,
+    /// Whether it was a list.
+    pub(super) is_list: bool,
 }
 
 impl Call {
@@ -62,7 +74,12 @@ impl Call {
 
     /// Notes one more stretch of a move plan.
     pub(super) fn stretch(&mut self, request: Request, began: Instant) {
-        let done = Done::new(request, began, false);
+        self.part(request, began, By::Plan);
+    }
+
+    /// Notes one more part of the call.
+    pub(super) fn part(&mut self, request: Request, began: Instant, by: By) {
+        let done = Done::new(request, began, by);
         if self.each.len() < Call::KEPT {
             self.each.push(done.clone());
         }
@@ -153,12 +170,12 @@ impl Journal {
 
     /// Notes what was done, and how long it took the caller since `began`.
     pub(super) fn did(&self, request: Request, began: Instant) {
-        self.crossed(request, began, false);
+        self.went(request, began, By::Plan);
     }
 
-    /// The same of a copy between devices, through the host or not.
-    pub(super) fn crossed(&self, request: Request, began: Instant, hopped: bool) {
-        self.called(Call { each: vec![Done::new(request, began, hopped)], moved: None });
+    /// The same of what was done so.
+    pub(super) fn went(&self, request: Request, began: Instant, by: By) {
+        self.called(Call { each: vec![Done::new(request, began, by)], ..Call::default() });
     }
 
     /// Notes what a call did.

@@ -11,6 +11,7 @@
 //! | back to a slice, to many | [`Engine::download`], [`Engine::download_all`] | everything is there |
 //! | a page-locked buffer | [`Engine::h2d`], [`Engine::d2h`], in a [`Engine::scope`] | at once |
 //! | within the device | [`Engine::copy`], [`Engine::compact`] | at once |
+//! | many pieces within the device | [`Engine::copy_all`], [`Engine::compact_all`] | at once |
 //! | nothing: a formula is computed | [`Engine::compute`], [`Engine::update`] | at once |
 //! | to another device | [`Engine::to_device`] | at once |
 //! | item after item, with work between | [`Pipeline`] | there is room for the item |
@@ -27,7 +28,8 @@
 //!
 //! **Failure:** every error of the driver comes out as an error of the call that met it, and the engine stays usable, with
 //! these exceptions. Refused memory is made up for: device memory is asked for once more after what is free was given
-//! back, page-locked memory in smaller pieces, and what could not be had stands in [`Engine::notes`]. What a drop is
+//! back, page-locked memory in smaller pieces, lists within a device by a call for each piece, and what could not be had at open
+//! stands in [`Engine::notes`]. What a drop is
 //! refused is leaked. A sticky error, a panic of a copy thread, or a failure after which nothing tells what the device still
 //! does ends the engine: each later call answers [`EngineError::ContextLost`] with the first error without asking the driver,
 //! and memory that a copy may still touch is leaked. A lost context gives nothing back, so then all of the engine's is.
@@ -38,6 +40,7 @@ pub mod copy;
 mod device;
 mod error;
 mod journal;
+mod list;
 mod moves;
 mod open;
 mod peer;
@@ -49,7 +52,7 @@ mod scope;
 mod slot;
 mod transfer;
 
-pub use device::{DevBuf, DeviceSlice, OnDevice};
+pub use device::{DevBuf, DevPart, DeviceSlice, OnDevice, OwnOnDevice};
 pub use error::{EngineError, Lost, Refused};
 pub use moves::{Moved, Store};
 pub use open::{Config, Engine};

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | host | device | new allocations are one block; threads gather the strided bytes straight into slots |
 //! | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
-//! | device | device | one copy for each stretch |
+//! | device | device | a list of all stretches of a copy ([`Engine::copy_all`]) |
 //! | host | host | threads gather |
 //!
 //! What no tensor views of a new allocation is zero where it crossed the link, and unspecified where it did not.
@@ -22,8 +22,9 @@ use crate::cuda::Stream;
 
 use super::EngineError;
 use super::copy::{Packing, Queue, Workers};
-use super::device::{Block, DevBuf, DeviceSlice};
+use super::device::{Block, DeviceSlice};
 use super::journal::Call;
+use super::list::Piece;
 use super::open::{ALIGN, Engine};
 use super::ring::{Several, Source, Watch};
 
@@ -314,22 +315,35 @@ impl Engine {
             let (Some(Store::Device(from)), Some(to)) = (stores.get(name_of(plan, copy)), to) else {
                 continue;
             };
-            // Between the bytes of a copy others of the same allocation may lie.
-            for stretch in stretches([&copy.target()], 1) {
-                let source = stretch.start - copy.shift..stretch.end - copy.shift;
-                let part = |slice: &DeviceSlice<u8>, range: Range<i64>| {
-                    let range = unsigned(range.start)..unsigned(range.end);
-                    slice.part(range).ok_or(EngineError::Argument("a plan whose copy leaves its block"))
+            let both = |stretch: &Range<i64>| {
+                let part = |slice: &DeviceSlice<u8>, lo: i64, hi: i64| {
+                    let part = slice.part(unsigned(lo)..unsigned(hi));
+                    part.ok_or(EngineError::Argument("a plan whose copy leaves its block"))
                 };
-                let (from, to) = (part(from, source)?, part(to, stretch)?);
-                if from.meets(&to) {
+                let Range { start, end } = *stretch;
+                Ok::<_, EngineError>((
+                    part(from, start - copy.shift, end - copy.shift)?,
+                    part(to, start, end)?,
+                ))
+            };
+            // Between the bytes of a copy others of the same allocation may lie.
+            let stretches = stretches([&copy.target()], 1);
+            let mut pieces = Vec::with_capacity(stretches.len());
+            for stretch in &stretches {
+                let (source, target) = both(stretch)?;
+                if source.meets(&target) {
                     return Err(EngineError::Argument("a plan that copies bytes over themselves"));
                 }
-                told.part(from.len(), |watch| {
-                    let began = Instant::now();
-                    let n = from.len();
-                    self.copy(stream, &from, &mut DevBuf(to))?;
-                    call.stretch(Request::one(Route::Within, HostMemory::Pinned, Bytes(n as u64)), began);
+                pieces.push(Piece::between((&from.block, source.at), (&to.block, target.at), source.len()));
+            }
+            let whole = stretches.first().zip(stretches.last()).map(|(first, last)| first.start..last.end);
+            let Some((source, target)) = whole.as_ref().map(both).transpose()? else { continue };
+            // What may lie among its own sources is copied in order.
+            let at_once = if source.meets(&target) { 1 } else { pieces.len() };
+            for pieces in pieces.chunks(at_once) {
+                let n = pieces.iter().map(Piece::bytes).sum();
+                told.part(n, |watch| {
+                    self.during("copies within the device", || self.copy_pieces(stream, pieces, call))?;
                     watch.tell(n, n);
                     Ok(())
                 })?;

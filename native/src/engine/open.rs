@@ -15,7 +15,8 @@ use super::calibrate::calibrate;
 use super::copy::{Stores, Workers};
 use super::device::{Block, DevBuf, DeviceSlice};
 use super::error::{EngineError, Lost};
-use super::journal::{Done, Journal};
+use super::journal::{By, Done, Journal};
+use super::list::Lists;
 use super::pinned::PinnedBuf;
 use super::pool::{HostPool, is_refused};
 use super::ring::{Ring, SLOTS};
@@ -83,6 +84,7 @@ pub(super) struct Inner {
     /// To the device and to the host; none where nothing could be page-locked.
     pub(super) rings: Option<[Ring; 2]>,
     pub(super) pinned: HostPool,
+    pub(super) lists: Lists,
     calibration: Calibration,
     caps: Caps,
     /// What could not be had at open.
@@ -108,7 +110,7 @@ impl Engine {
         Engine::on(&Driver::open()?, ordinal, config)
     }
 
-    /// The same on a driver that is open already.
+    /// The same on a driver that is open already. Opening waits for what the device was given before, as loading a kernel does.
     ///
     /// # Errors
     /// There is no such device, or the driver refuses streams. That nothing can be page-locked is no error: then the
@@ -134,7 +136,10 @@ impl Engine {
             mapped: false,
             batch: false,
             peer: true,
+            list: false,
         };
+        let lists = Lists::new(&context, planted, &mut notes)?;
+        let caps = Caps { list: lists.has_kernel(), ..caps };
         let pinned = HostPool::new(&context);
         let calibration = match config.calibration {
             Some(given) => given,
@@ -147,6 +152,7 @@ impl Engine {
             workers,
             rings,
             pinned,
+            lists,
             calibration,
             caps,
             notes,
@@ -200,27 +206,28 @@ impl Engine {
         Explain { notes: self.0.notes.clone(), ..explain }
     }
 
-    /// What it did last, with the time that it took; of a move plan, which is a transfer for each of its stretches, the one that took
-    /// longest, and a note of how many there were.
+    /// What it did last, with the time that it took; of a move plan, which is a transfer for each of its stretches, and of a list of
+    /// copies ([`Engine::copy_all`]) the one that took longest, and a note of how many there were.
     ///
     /// The time is the caller's: until the call returned, or until a page-locked buffer was waited for.
     pub fn explain_last(&self) -> Option<Explain> {
         let call = self.0.journal.last();
         let mut explain = self.done(call.longest()?);
         if let Some((n, _)) = call.moved.filter(|(n, _)| *n > 1) {
-            explain.notes.push(format!("the longest of {n} transfers of a move plan"));
+            let of = if call.is_list { "list" } else { "move plan" };
+            explain.notes.push(format!("the longest of {n} transfers of a {of}"));
         }
         Some(explain)
     }
 
-    /// The same for each transfer of the last call, in their order: one, or of a move plan as many as it has stretches, the first
-    /// 4096 of them.
+    /// The same for each transfer of the last call, in their order: one, or of a move plan as many as it has stretches, those of a copy
+    /// within the device as one, the first 4096 of them; of a list of copies those with a call each as one, and the others.
     pub fn explain_each(&self) -> Vec<Explain> {
         self.0.journal.last().each.iter().map(|done| self.done(done)).collect()
     }
 
-    fn done(&self, Done { request, measured, hopped }: &Done) -> Explain {
-        Explain { measured: Some(*measured), ..self.explained(request, self.planned(request, *hopped)) }
+    fn done(&self, Done { request, measured, by }: &Done) -> Explain {
+        Explain { measured: Some(*measured), ..self.explained(request, self.planned(request, *by)) }
     }
 
     /// What ended it, if something did.
@@ -344,13 +351,13 @@ impl Engine {
     }
 
     pub(super) fn plan(&self, request: &Request) -> Plan {
-        self.planned(request, false)
+        self.planned(request, By::Plan)
     }
 
-    /// The same where it is known whether it goes from one device to the other through the host: of the pair that is asked for, not
-    /// of the engine.
-    pub(super) fn planned(&self, request: &Request, hopped: bool) -> Plan {
-        choose(request, &self.0.calibration, &Caps { peer: !hopped, ..self.0.caps })
+    /// The same where it is known how it goes: through the host is a matter of the pair that is asked for, not of the engine.
+    pub(super) fn planned(&self, request: &Request, by: By) -> Plan {
+        let list = self.0.caps.list && by != By::Calls;
+        choose(request, &self.0.calibration, &Caps { peer: by != By::Hops, list, ..self.0.caps })
     }
 }
 

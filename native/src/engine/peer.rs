@@ -22,6 +22,7 @@ use spanlift::program::StreamKind;
 use crate::cuda::{Event, Place, Stream};
 
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
+use super::journal::By;
 use super::open::Engine;
 use super::transfer::shape;
 use super::{EngineError, slot};
@@ -68,7 +69,7 @@ impl Engine {
         // The block is there for the consumer's stream; the transfer waits for that too.
         let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
         let transfer = self.transfer_stream(other)?;
-        let hopped = transfer.is_none();
+        let by = if transfer.is_none() { By::Hops } else { By::Plan };
         match transfer {
             Some(transfer) => {
                 let done = direct(&transfer, (&ready, &there), consumer, from, block);
@@ -77,7 +78,7 @@ impl Engine {
             None => self.hop(other, (&ready, &there), (producer, consumer), from, block)?,
         }
         let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
-        self.journal().crossed(request, began, hopped);
+        self.journal().went(request, began, by);
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl Engine {
             return staged((producer, consumer), from, to);
         };
         let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
-        let (n, chunk) = (from.bytes(), shape(&self.planned(&request, true), down).1);
+        let (n, chunk) = (from.bytes(), shape(&self.planned(&request, By::Hops), down).1);
         let (onward, stream, mut lane) = (up.stream(0), down.stream(0), down.lane(0));
         from.used_on(stream);
         let mut hops = || -> Result<(), EngineError> {

@@ -2,14 +2,16 @@
 //!
 //! A [`Slot`] of page-locked memory is filled by the processor and then read by a copy, or the other way round. It lends its
 //! bytes only after it has waited for the copy that touched them last, so nothing outside this file can touch bytes in
-//! flight. That wait is what the whole engine's correctness rests on. Where nothing could be page-locked, [`send_staged`]
-//! and [`fetch_staged`] let the driver stage bytes of ours.
+//! flight. That wait is what the whole engine's correctness rests on. A kernel that reads a list from a slot is a copy from it
+//! in this sense. Where nothing could be page-locked, [`send_staged`] and [`fetch_staged`] let the driver stage bytes of ours.
 #![expect(unsafe_code, reason = "bytes are lent while no copy touches them")]
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::cuda::{Context, CudaError, Custody, DeviceBlock, Event, HostBlock, Place, Stream};
+use crate::cuda::{
+    Arg, Context, CudaError, Custody, DeviceBlock, ENTRY, Event, HostBlock, ListKernel, Place, Stream, Table,
+};
 
 use super::EngineError;
 
@@ -104,6 +106,19 @@ impl Slot {
         Ok(())
     }
 
+    /// Whether no copy touches it, without a wait.
+    pub(super) fn is_settled(&mut self) -> Result<bool, CudaError> {
+        let is_over = match self.state {
+            State::Idle => true,
+            State::Busy => self.planted.skips_slot_waits || self.event.is_done()?,
+            State::Lost => false,
+        };
+        if is_over {
+            (self.state, self.is_passed_on) = (State::Idle, false);
+        }
+        Ok(is_over)
+    }
+
     /// Waits for another device that had it last; makes way for memory of its own where that one is lost, and nobody will ever
     /// tell when it is free.
     pub(super) fn freshen(&mut self, context: &Context) -> Result<(), EngineError> {
@@ -134,12 +149,49 @@ impl Slot {
     fn lend(&mut self, n: usize, to_write: bool) -> Result<&mut [u8], EngineError> {
         self.settle()?;
         self.block.note_access(self.at, n, to_write, (&self.custody, false));
+        Ok(self.idle(n))
+    }
+
+    /// The first `n` bytes of a slot that no copy touches.
+    fn idle(&mut self, n: usize) -> &mut [u8] {
+        assert!(self.state == State::Idle, "bug: bytes that a copy may touch");
         assert!(n <= self.len, "bug: more bytes than the slot has");
         let at = self.block.as_ptr().wrapping_add(self.at);
         // SAFETY: `n` live bytes of the block (`cut`), which lives as long as the slot; whatever they hold is a valid `u8`.
-        // No copy touches them, as `settle` has shown, and none can be started while `self` is borrowed; nobody else has
-        // them (`cut`). Where the wait was skipped, whoever made the `Planted` has promised that this is sound.
-        Ok(unsafe { std::slice::from_raw_parts_mut(at, n) })
+        // No copy touches them (`Idle`, as `settle` has shown), and none can be started while `self` is borrowed; nobody else
+        // has them (`cut`). Where the wait was skipped, whoever made the `Planted` has promised that this is sound.
+        unsafe { std::slice::from_raw_parts_mut(at, n) }
+    }
+
+    /// Copies a list within the device of `stream`, in its order; `write` makes the list in the slot, where the kernel reads it.
+    pub(super) fn list(
+        &mut self,
+        stream: &Stream,
+        kernel: &ListKernel,
+        write: impl FnOnce(&mut Table<'_>) -> Result<(), CudaError>,
+    ) -> Result<(), EngineError> {
+        self.settle()?;
+        let mut table = Table::new(self.idle(self.len), stream.context());
+        write(&mut table)?;
+        let (n, touched) = (table.len(), table.touched());
+        if n == 0 {
+            return Ok(());
+        }
+        self.block.note_access(self.at, n * ENTRY, true, (&self.custody, false));
+        self.block.note_taken(&self.custody);
+        self.state = State::Lost;
+        let args = [Arg::Host(&self.block, self.at), Arg::U64(n as u64)];
+        // SAFETY: the kernel's two parameters are the address of a table and the number of its entries. What it reads of the
+        // host's memory is the table alone, which lies in the slot: the processor's last access is over, and from here on the
+        // slot is lost, or busy until the event that `after` records, and `idle` lends nothing before. The block of
+        // page-locked memory waits for its kernels before it is freed (`Arg::Host`). What else the kernel touches are bytes of
+        // blocks of the stream's device, as `Table` has checked of each entry.
+        let called = unsafe { kernel.function().launch(stream, ListKernel::shape(n), &args) };
+        if let Some(touched) = touched.filter(|_| called.is_ok()) {
+            let table = self.block.as_ptr().addr() as u64 + self.at as u64;
+            stream.note_list((table, n * ENTRY), touched);
+        }
+        self.after(stream, called)
     }
 
     /// Sends the first `n` bytes to byte `to` of a block in the order of `stream`.

@@ -206,7 +206,8 @@ impl Engine {
 
     /// Brings tensors that lie in one block, as [`Engine::upload_all`] made them, into slices: one transfer for all.
     ///
-    /// Views of other blocks, or in another order, are brought one by one.
+    /// Views of other blocks, or in another order, are brought one by one; sooner, where they are many and small, out of the block that
+    /// [`Engine::compact_all`] makes of them.
     ///
     /// # Errors
     /// The numbers or lengths differ, or as [`Engine::download`].

@@ -4,6 +4,8 @@
 //! device operators [--little | --seconds N]   every operator on cuda:0 against the reference evaluator; with --little on one
 //!                                             side each, with --seconds as many as begin in that time; standard
 //!                                             error has each before it runs
+//! device lists [--little]                     lists of copies within cuda:0 as one kernel, against copies of bytes; how long one of
+//!                                             10,000 pieces of 4 KB takes beside as many calls
 //! device lesson [--little]                    what lesson 9 does where there is a device; with --little measured with small
 //!                                             copies
 //! ```
@@ -24,11 +26,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use spanlift::advise::transfer::{Calibration, Explain};
 use spanlift::memory::{cpu, cuda as device};
 use spanlift::op::{Array, Operator, to};
 use spanlift::{Bytes, chain, kib, mib};
 use spanlift_native::course::{Here, check_run};
 use spanlift_native::cuda::{self, CudaError, Driver, RunError};
+use spanlift_native::engine::{Config, Engine, EngineError};
 
 use oracle::{Random, eps};
 use table::{Entry, FIELDS, table};
@@ -43,11 +47,16 @@ fn main() -> ExitCode {
                 Ok(n) => Box::new(move |driver| operators(&driver, false, Duration::from_secs(n))),
                 Err(_) => return fail("--seconds: a whole number is needed"),
             },
+            ["lists"] => Box::new(|driver| lists(&driver, 400, 10_000)),
+            ["lists", "--little"] => Box::new(|driver| lists(&driver, 12, 20)),
             ["lesson"] => Box::new(|driver| lesson(Here::on(Ok(driver)), &[kib(64), mib(1), mib(16)])),
             ["lesson", "--little"] => {
                 Box::new(|driver| lesson(Here::with_copies_of(Ok(driver), mib(4)), &[kib(64), mib(1)]))
             }
-            _ => return fail("usage: device operators [--little | --seconds N] | lesson [--little]"),
+            _ => {
+                let all = "operators [--little | --seconds N] | lists [--little] | lesson [--little]";
+                return fail(&format!("usage: device {all}"));
+            }
         };
     match Driver::open() {
         Ok(driver) => {
@@ -153,6 +162,92 @@ impl Found {
             self.wrong.push(format!("{what}: {error} units of the last place"));
         }
     }
+}
+
+/// Lists of copies, drawn: both ends of pieces at each place within 16 bytes, sources that meet one another, and a piece of many
+/// parts. What lies between the destinations stays.
+fn lists(driver: &Driver, n_lists: u64, n_timed: usize) -> (Value, bool) {
+    let (mut n_pieces, mut n_bytes, mut n_listed, mut wrong) = (0, 0, 0, Vec::new());
+    let config = Config { calibration: Calibration::recorded("gen5"), ..Config::default() };
+    let told = || -> Result<Value, EngineError> {
+        let engine = Engine::on(driver, 0, config)?;
+        let stream = engine.stream();
+        for seed in 0..n_lists {
+            let mut random = Random(seed + 1);
+            random.warm();
+            let mut below = |n: usize| usize::try_from(random.below(n as u64)).unwrap_or(0);
+            let source: Vec<u8> = (0..200_000).map(|_| below(256).to_le_bytes()[0]).collect();
+            let there = engine.upload(stream, &source)?.share();
+            let most = [3, 60, 900, 5000][below(4)];
+            // Both ends at each place within 16 bytes, then anywhere, then a long one.
+            let mut pieces: Vec<(usize, usize)> = Vec::new();
+            let (mut to, mut end) = (Vec::new(), 0);
+            let mut add = |at: usize, within: usize, n: usize| {
+                let start = end + 1 + (within + 15 - end % 16) % 16;
+                pieces.push((at, n));
+                to.push(start..start + n);
+                end = start + n;
+            };
+            (0..256).for_each(|k| add(k % 16 + 16 * below(1000), k / 16, below(most)));
+            (0..100).for_each(|_| add(below(190_000), below(16), below(most)));
+            add(below(16), below(16), 150_000 + below(1000));
+            let from: Option<Vec<_>> = pieces.iter().map(|&(at, n)| there.part(at..at + n)).collect();
+            let mut found = engine.upload(stream, &vec![0xDB; end + 1])?;
+            engine.copy_all(stream, &from.unwrap_or_default(), &mut found.parts(&to)?)?;
+            n_listed += engine.explain_each().iter().filter(|explain| is_list(explain)).count();
+            let mut expected = vec![0xDB; end + 1];
+            for ((at, n), to) in pieces.iter().zip(to) {
+                expected[to].copy_from_slice(&source[*at..at + n]);
+                (n_pieces, n_bytes) = (n_pieces + 1, n_bytes + n);
+            }
+            let found = engine.download_vec(stream, &found)?;
+            if let Some(at) = found.iter().zip(&expected).position(|(found, byte)| found != byte) {
+                wrong.push(format!("list {seed}, byte {at}"));
+            }
+        }
+        timed(&engine, n_timed)
+    };
+    let (times, is_told) = match told() {
+        Ok(times) => (times, true),
+        Err(error) => (json!(error.to_string()), false),
+    };
+    let is_right = is_told && wrong.is_empty() && n_listed as u64 == n_lists;
+    let object = json!({
+        "n_lists": n_lists, "n_listed": n_listed, "n_pieces": n_pieces, "n_bytes": n_bytes, "wrong": wrong, "times": times,
+    });
+    (object, is_right)
+}
+
+fn is_list(explain: &Explain) -> bool {
+    explain.plan.chosen.terms.iter().any(|term| term.name == "list")
+}
+
+/// The least of five times, until all is there: of one list, and of a call for each of its pieces.
+fn timed(engine: &Engine, n: usize) -> Result<Value, EngineError> {
+    let stream = engine.stream();
+    let from = engine.upload_all(stream, &vec![[7u8; 4000]; n])?;
+    let mut to = Vec::new();
+    for _ in 0..n {
+        to.push(engine.alloc::<u8>(stream, 4000)?);
+    }
+    let least = |work: &mut dyn FnMut() -> Result<(), EngineError>| -> Result<[f64; 2], EngineError> {
+        let mut least = [f64::INFINITY; 2];
+        for _ in 0..5 {
+            engine.synchronize()?;
+            let began = Instant::now();
+            work()?;
+            let returned = began.elapsed();
+            engine.synchronize()?;
+            for (least, time) in least.iter_mut().zip([began.elapsed(), returned]) {
+                *least = least.min(time.as_secs_f64() * 1e3);
+            }
+        }
+        Ok(least)
+    };
+    let [list, list_returned] = least(&mut || engine.copy_all(stream, &from, &mut to))?;
+    let [calls, _] =
+        least(&mut || from.iter().zip(&mut to).try_for_each(|(from, to)| engine.copy(stream, from, to)))?;
+    Ok(json!({"n": n, "list_ms": list, "list_returned_ms": list_returned, "calls_ms": calls}))
 }
 
 const DOWN_AND_UP: &str = "stream s\npinned x 64KiB = f32 fill 2\npinned y 64KiB = f32 fill 0\ndevice d 64KiB\n\

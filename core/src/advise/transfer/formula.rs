@@ -5,6 +5,7 @@ use crate::ordered::CollectVec;
 use crate::units::{Bytes, Nanos};
 
 use super::lanes::Lanes;
+use super::list::listed;
 use super::rounds::{Round, Rounds, pipelined};
 use super::{Calibration, Candidate, Caps, Cut, HostMemory, Request, Route, SLOTS, Term, Way};
 
@@ -277,6 +278,9 @@ impl Form<'_> {
         if self.request.route == Route::Peer && (!self.caps.peer || machine.p2p_bw.0 == 0) {
             return self.hops();
         }
+        if let Some(listed) = listed(self.request, self.of, self.caps) {
+            return listed;
+        }
         let cpu = times(machine.call_memcpy_async.0, self.request.tensors);
         plain(Way::Device, self.queued(self.link()), cpu)
     }
@@ -371,7 +375,7 @@ pub(super) fn times(ns: i64, n: u64) -> Nanos {
     Nanos(ns.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)))
 }
 
-fn plain(way: Way, terms: Vec<Term>, cpu: Nanos) -> Candidate {
+pub(super) fn plain(way: Way, terms: Vec<Term>, cpu: Nanos) -> Candidate {
     let predicted = sum(terms.iter().map(|t| t.ns));
     Candidate { way, workers: 0, slots: 0, chunk: Bytes(0), predicted, terms, cpu }
 }

@@ -10,7 +10,7 @@
 //! | `S5` mapped | many small page-locked pieces | a kernel reads the host's memory |
 //! | `S6` drain | to pageable memory | the device copies into slots, threads drain them |
 //! | `S7` batch | several large page-locked pieces | one call of the driver for all |
-//! | `S8` device | within a device, between devices | one copy, or two hops through slots |
+//! | `S8` device | within a device, between devices | one copy, a kernel over a list of small ones, or two hops through slots |
 //! | driver | nothing could be page-locked | the engine copies, the driver stages that copy |
 //!
 //! With `L` the link's rate, `b` a core's copy rate (`B` for all cores), `W` threads, `c` bytes of a slot, `n` bytes in `k`
@@ -25,11 +25,12 @@
 //!         copied(j) = (j/W) max(c/b, W c/B) + calls               of all from j on; the first W are c/W, 2c/W, .. c (Cut)
 //!         R(j) = their bytes/L, and lat for each
 //! S3      as S0, and 2 R n/r                                      R: page-locking a byte, r: uses
-//! S4      as S2, calls with a chunk's part of k g                    g: gathering one tensor
+//! S4      as S2, calls with a chunk's part of k g                 g: gathering one tensor
 //! S5      launch + n/M + wait                                     M: rate of mapped reads
 //! S6      as S4 backwards, with a cold core's b, or f             f: page faults, if the memory is fresh
 //! S7      call + lat + wait + max(k g', n/Q)                      Q: rate of batches
 //! S8      as S0 at the device's rate                              two hops: P of one thread, of both links
+//!         list: launch + k g + max(n/D, 32 k/M) + wait            D: the device's rate; where n/kD < call
 //!
 //! start   an event of the caller's stream, and W waits for those of the threads; beside the link a copy takes longer by what that
 //!         takes from the host's memory
@@ -42,6 +43,7 @@ mod cut;
 mod explain;
 mod formula;
 mod lanes;
+mod list;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -216,14 +218,23 @@ pub struct Caps {
     pub batch: bool,
     /// Whether devices reach each other's memory.
     pub peer: bool,
+    /// Whether the engine has a kernel that copies a list of pieces within a device.
+    pub list: bool,
 }
 
-written!(Caps: workers, slots, register, mapped, batch, peer);
+written!(Caps: workers, slots, register, mapped, batch, peer, list);
 
 impl Caps {
     /// Everything, with eight workers and 96 MiB of slots.
-    pub const ALL: Caps =
-        Caps { workers: 8, slots: Bytes(96 << 20), register: true, mapped: true, batch: true, peer: true };
+    pub const ALL: Caps = Caps {
+        workers: 8,
+        slots: Bytes(96 << 20),
+        register: true,
+        mapped: true,
+        batch: true,
+        peer: true,
+        list: true,
+    };
 
     /// Bytes of one slot when all threads have theirs: whole pages.
     pub fn slot(&self) -> Bytes {

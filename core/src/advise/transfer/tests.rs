@@ -178,6 +178,39 @@ fn a_forced_way_that_cannot_be_is_not_taken_and_says_why() {
     assert_eq!(plan.rejected.len(), Way::ALL.len() - 1);
 }
 
+/// Pieces within a device that are shorter than a call go as a list, from as many on as are worth a launch; the closed forms agree
+/// with that rule on every machine.
+#[test]
+fn short_pieces_within_a_device_are_a_list() {
+    let request = |n: u64, each: u64| Request::many(Route::Within, HostMemory::Pinned, n, Bytes(n * each));
+    let is_list = |plan: &Plan| plan.chosen.terms.iter().any(|term| term.name == "list");
+    let bare = Caps { list: false, ..Caps::ALL };
+    for calibration in calibrations() {
+        let machine = calibration.machine();
+        let (own, fewest) = (calibration.own_call().0, calibration.fewest_listed());
+        // To the nanosecond, in which times are.
+        assert!(machine.d2d_bw.time(Bytes(own)).0.abs_diff(machine.call_memcpy_async.0) <= 1);
+        let calls = |n: u64| machine.call_memcpy_async.0 * i64::try_from(n).unwrap();
+        let list = machine.call_launch.0 + machine.call_event_record.0;
+        assert!(list < calls(fewest) && (fewest == 2 || calls(fewest - 1) <= list));
+        for (n, each, expected) in [
+            (fewest, 1, true),
+            (fewest - 1, 1, false),
+            (fewest, own - 1, true),
+            (fewest, own, false),
+            (10_000, 4000, true),
+        ] {
+            let plan = choose(&request(n, each), &calibration, &Caps::ALL);
+            assert_eq!((plan.chosen.way, is_list(&plan)), (Way::Device, expected), "{n} x {each}");
+            let calls = choose(&request(n, each), &calibration, &bare);
+            assert!(!is_list(&calls) && plan.chosen.predicted <= calls.chosen.predicted, "{n} x {each}");
+        }
+    }
+    let mut machine = calibrations()[0].machine().clone();
+    (machine.call_launch, machine.call_event_record) = (Nanos(4 * machine.call_memcpy_async.0), Nanos(1));
+    assert_eq!(Calibration::of(machine).fewest_listed(), 5);
+}
+
 /// Also where nothing could be page-locked, whatever the memory is and whatever is forced.
 #[test]
 fn there_is_always_a_way() {

@@ -80,8 +80,8 @@ impl Kernels {
         // SAFETY: the kernel's one parameter is this struct of words. The rows in it lie inside of blocks of the stream's
         // device, as `view` has checked; nothing of the host's memory is touched.
         unsafe { self.formula().launch(stream, shape(n), &[Arg::Bytes(&words)]) }?;
-        let reads: Vec<u64> = operands.iter().map(View::base).collect();
-        stream.note(|recorder, id| recorder.kernel(id, &reads, y.base(), len));
+        let reads: Vec<(u64, usize)> = operands.iter().map(|x| (x.base(), len)).collect();
+        stream.note(|recorder, id| recorder.kernel(id, &reads, &[(y.base(), len)]));
         Ok(())
     }
 }

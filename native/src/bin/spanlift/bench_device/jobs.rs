@@ -433,7 +433,7 @@ impl Job for Down<'_> {
     }
 }
 
-/// Within the device, one copy for each piece.
+/// Within the device, all pieces by one call.
 struct Within<'e> {
     engine: &'e Engine,
     sources: Vec<Vec<u8>>,
@@ -443,8 +443,7 @@ struct Within<'e> {
 
 impl Job for Within<'_> {
     fn run(&mut self) -> Result<Results, EngineError> {
-        let (engine, stream) = (self.engine, self.engine.stream());
-        self.from.iter().zip(&mut self.into).try_for_each(|(from, to)| engine.copy(stream, from, to))?;
+        self.engine.copy_all(self.engine.stream(), &self.from, &mut self.into)?;
         Ok(Results::Kept)
     }
 

@@ -1,0 +1,291 @@
+//! Many copies within the device as one: a kernel that reads a list of them.
+//!
+//! A piece whose copy is shorter than the driver's call for it leaves the device waiting, so that many of them take as long as the
+//! host takes to make the calls. Those go as a list; longer ones have calls of their own, which are made while the device
+//! copies ([`Calibration::own_call`](spanlift::advise::transfer::Calibration::own_call)). The list lies in page-locked memory of
+//! the engine's own, a [`Slot`], until the kernel has read it; the call waits for nothing.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use bytemuck::Pod;
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Request, Route};
+
+use crate::cuda::{Context, CudaError, ENTRY, HostBlock, ListKernel, Place, Stream};
+
+use super::copy::Packing;
+use super::device::{Block, DeviceSlice, OnDevice, OwnOnDevice};
+use super::journal::{By, Call};
+use super::open::{ALIGN, Engine};
+use super::pool::is_refused;
+use super::slot::{Planted, Slot};
+use super::{EngineError, transfer};
+
+/// Entries of a table: enough of them for all warps of a large device, several times.
+const ENTRIES: usize = 1 << 14;
+/// Bytes of an entry: no more than a piece has of so few that one warp copies them soon, nor fewer than are worth an entry.
+const PART: (usize, usize) = (4 << 10, 64 << 10);
+
+/// The kernel that copies lists, and the tables that it reads them from.
+pub(super) struct Lists {
+    /// None where the driver refused it.
+    kernel: Option<ListKernel>,
+    /// Those that no call has at the moment; it may be that kernels still read them.
+    tables: Mutex<Vec<Slot>>,
+    planted: Planted,
+}
+
+impl Lists {
+    /// Loads the kernel; the notes say what was refused.
+    pub(super) fn new(
+        context: &Context,
+        planted: Planted,
+        notes: &mut Vec<String>,
+    ) -> Result<Lists, CudaError> {
+        let kernel = match ListKernel::load(context) {
+            Ok(kernel) => Some(kernel),
+            Err(error) if is_no_kernel(&error) => {
+                notes.push(format!("copies within the device have a call each: {error}"));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Lists { kernel, tables: Mutex::default(), planted })
+    }
+
+    pub(super) fn has_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// A table that no kernel reads; none where no more memory is page-locked.
+    fn table(&self, context: &Context) -> Result<Option<Slot>, EngineError> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for k in 0..tables.len() {
+            if tables[k].is_settled()? {
+                return Ok(Some(tables.swap_remove(k)));
+            }
+        }
+        drop(tables);
+        match HostBlock::new(context, ENTRIES * ENTRY) {
+            Ok(block) => Ok(Slot::cut(context, block, 1, self.planted)?.pop()),
+            Err(error) if is_refused(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn keep(&self, table: Slot) {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+    }
+}
+
+/// Whether the driver makes no code of the kernel, and nothing worse.
+fn is_no_kernel(error: &CudaError) -> bool {
+    let is_of_modules = error.failure().is_some_and(|failure| failure.call.starts_with("cuModule"));
+    matches!(error, CudaError::Absent { .. }) || is_of_modules && !error.is_sticky()
+}
+
+/// Bytes to be copied within the device.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'b> {
+    to: (&'b Block, usize),
+    from: (&'b Block, usize),
+    n: usize,
+}
+
+impl<'b> Piece<'b> {
+    /// `n` bytes of one block, from these bytes of both on.
+    pub(super) fn between(from: (&'b Block, usize), to: (&'b Block, usize), n: usize) -> Piece<'b> {
+        Piece { to, from, n }
+    }
+
+    /// All of a view to one as long.
+    pub(super) fn new<T: Pod>(from: &'b DeviceSlice<T>, to: &'b DeviceSlice<T>) -> Piece<'b> {
+        debug_assert_eq!(from.len(), to.len());
+        Piece { to: (&to.block, to.at), from: (&from.block, from.at), n: from.bytes() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.n
+    }
+
+    /// Cut in parts of so many bytes.
+    fn parts(self, each: usize) -> impl Iterator<Item = Piece<'b>> {
+        let Piece { to, from, n } = self;
+        let part =
+            move |at| Piece { to: (to.0, to.1 + at), from: (from.0, from.1 + at), n: each.min(n - at) };
+        (0..n).step_by(each).map(part)
+    }
+
+    /// By a call of its own.
+    fn call(&self, stream: &Stream) -> Result<(), CudaError> {
+        let Piece { to, from, n } = *self;
+        let (dst, src) = (Place::Device(to.0.memory(), to.1), Place::Device(from.0.memory(), from.1));
+        stream.copy_device(dst, src, n)
+    }
+}
+
+impl Engine {
+    /// Copies many pieces within the device as one call, in the order of `stream`: what [`Engine::copy`] does for each pair of a source
+    /// and a destination, which may be parts of one buffer ([`DevBuf::parts`](super::DevBuf::parts)). Sources may be parts of one another.
+    ///
+    /// Pieces whose copies are shorter than calls for them go as a list that a kernel reads, the others by the driver's copies
+    /// ([`Calibration::own_call`](spanlift::advise::transfer::Calibration::own_call)); [`Engine::explain_each`] says of which there were
+    /// how many. Without page-locked memory for the list each has a call.
+    ///
+    /// # Errors
+    /// The numbers or lengths differ, one is another device's, or the engine is lost. Nothing was copied where the numbers,
+    /// lengths or devices are wrong.
+    ///
+    /// # Cost
+    /// A small piece takes the caller as long as writing down where it lies, not as long as a call. Nothing is allocated once as many
+    /// lists were under way as ever are.
+    ///
+    /// # Examples
+    /// ```
+    /// # use spanlift_native::engine::{Config, Engine};
+    /// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+    /// let stream = engine.stream();
+    /// let from = engine.upload_all(stream, &[[1f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+    /// let mut to = Vec::new();
+    /// for part in &from {
+    ///     to.push(engine.alloc(stream, part.len())?);
+    /// }
+    /// engine.copy_all(stream, &from, &mut to)?;
+    /// assert_eq!(engine.download_vec(stream, &to[2])?, [5.0, 6.0]);
+    /// # Ok::<(), spanlift_native::engine::EngineError>(())
+    /// ```
+    pub fn copy_all<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &[impl OnDevice<T>],
+        to: &mut [impl OwnOnDevice<T>],
+    ) -> Result<(), EngineError> {
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let mut pieces = Vec::with_capacity(from.len());
+        for (from, to) in from.iter().zip(&*to) {
+            let (from, to) = (from.view(), to.view());
+            if from.len() != to.len() {
+                return Err(EngineError::Length { from: from.len(), to: to.len() });
+            }
+            pieces.push(Piece::new(from, to));
+        }
+        self.copy_list(stream, &pieces)
+    }
+
+    /// The elements of views in a block of their own, so that those they lie in can go: views of it as [`Engine::upload_all`] makes
+    /// them, each at a multiple of 512 bytes.
+    ///
+    /// # Errors
+    /// As [`Engine::alloc`] and [`Engine::copy_all`].
+    pub fn compact_all<T: Pod>(
+        &self,
+        stream: &Stream,
+        views: &[DeviceSlice<T>],
+    ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
+        transfer::sized::<T>()?;
+        let packing = Packing::new(views.iter().map(DeviceSlice::bytes), ALIGN)?;
+        let own = self.alloc::<u8>(stream, packing.bytes())?.share();
+        let places = packing.places();
+        let own: Vec<DeviceSlice<T>> =
+            places.map(|(at, n)| DeviceSlice::new(&own.block, at, n / size_of::<T>())).collect();
+        let pieces: Vec<Piece<'_>> = views.iter().zip(&own).map(|(from, to)| Piece::new(from, to)).collect();
+        self.copy_list(stream, &pieces)?;
+        Ok(own)
+    }
+
+    fn copy_list(&self, stream: &Stream, pieces: &[Piece<'_>]) -> Result<(), EngineError> {
+        self.during("copies within the device", || {
+            let mut call = Call { is_list: true, ..Call::default() };
+            self.copy_pieces(stream, pieces, &mut call)?;
+            self.journal().called(call);
+            Ok(())
+        })
+    }
+
+    /// Copies pieces, none of which writes what another one reads or writes; `call` is told of each way that was taken.
+    pub(super) fn copy_pieces(
+        &self,
+        stream: &Stream,
+        pieces: &[Piece<'_>],
+        call: &mut Call,
+    ) -> Result<(), EngineError> {
+        self.same_device(stream.context())?;
+        // All of them before anything is copied.
+        for Piece { to, from, .. } in pieces {
+            self.same_device(from.0.context())?;
+            self.same_device(to.0.context())?;
+            from.0.used_on(stream);
+            to.0.written_on(stream)?;
+        }
+        let calibration = self.calibration();
+        let own_call = usize::try_from(calibration.own_call().0).unwrap_or(usize::MAX);
+        let is_small = |piece: &&Piece<'_>| 0 < piece.n && piece.n < own_call;
+        let n_small = pieces.iter().filter(is_small).count();
+        let lists = &self.inner().lists;
+        let list = match &lists.kernel {
+            Some(kernel) if calibration.fewest_listed() <= n_small as u64 => {
+                lists.table(self.context())?.map(|table| (kernel, table))
+            }
+            _ => None,
+        };
+        let is_list = list.is_some();
+        // First those that keep the device busy while the list is written.
+        let began = Instant::now();
+        let own = pieces.iter().filter(|piece| !(is_list && is_small(piece)));
+        let (n, bytes) = own.clone().fold((0, 0), |(n, bytes), piece| (n + 1, bytes + piece.n as u64));
+        if let Err(error) = own.clone().try_for_each(|piece| piece.call(stream)) {
+            list.into_iter().for_each(|(_, table)| lists.keep(table));
+            return Err(error.into());
+        }
+        if n > 0 || !is_list {
+            let request = Request::many(Route::Within, HostMemory::Pinned, n, Bytes(bytes));
+            call.part(request, began, By::Calls);
+        }
+        if let Some(list) = list {
+            let began = Instant::now();
+            let listed = pieces.iter().filter(is_small);
+            let bytes = listed.clone().map(|piece| piece.n as u64).sum();
+            self.copy_listed(stream, list, listed, bytes)?;
+            let request = Request::many(Route::Within, HostMemory::Pinned, n_small as u64, Bytes(bytes));
+            call.part(request, began, By::Plan);
+        }
+        Ok(())
+    }
+
+    /// Copies small pieces by lists, the first of them in a table that is there.
+    fn copy_listed<'p, 'b: 'p>(
+        &self,
+        stream: &Stream,
+        (kernel, first): (&ListKernel, Slot),
+        pieces: impl Iterator<Item = &'p Piece<'b>>,
+        bytes: u64,
+    ) -> Result<(), EngineError> {
+        let lists = &self.inner().lists;
+        // As many parts as a table has entries, so that every warp of the device has some, and none much more than another.
+        let part = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(ENTRIES);
+        let part = part.clamp(PART.0, PART.1).next_power_of_two();
+        let mut parts = pieces.flat_map(|piece| piece.parts(part)).peekable();
+        let mut table = Some(first);
+        while parts.peek().is_some() {
+            let Some(mut slot) = table.take().map_or_else(|| lists.table(self.context()), |t| Ok(Some(t)))?
+            else {
+                // No more memory is page-locked.
+                return Ok(parts.try_for_each(|part| part.call(stream))?);
+            };
+            let called = slot.list(stream, kernel, |table| {
+                while !table.is_full()
+                    && let Some(Piece { to, from, n }) = parts.next()
+                {
+                    table.push((to.0.memory(), to.1), (from.0.memory(), from.1), n)?;
+                }
+                Ok(())
+            });
+            lists.keep(slot);
+            called?;
+        }
+        Ok(())
+    }
+}
