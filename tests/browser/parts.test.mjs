@@ -1,7 +1,7 @@
 // The module comes in two parts: what shows traces, snapshots and layouts, and what is brought when something else is asked for.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { before, test } from "node:test";
 import * as harness from "./harness.mjs";
@@ -90,6 +90,36 @@ test("a program needs both, and so does a trace that has one, and each comes onc
     assert.equal(await visit.parts(), 2, path);
     await visit.close();
   }
+});
+
+test("a frame that may only run scripts, as a cell of a notebook has, brings the second part too", async () => {
+  const inside = readFileSync(pages.trace, "utf8").replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  const html = `<!doctype html><iframe sandbox="allow-scripts" style="width:1100px;height:700px" srcdoc="${inside}"></iframe>`;
+  const visit = await open(room.files.write("frame.html", html));
+  const frame = await harness.frameIn(visit.page.locator("iframe"));
+  await harness.ready(frame);
+  assert.equal(await frame.evaluate(() => globalThis.parts), 1);
+  await frame.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("i");
+  await says(frame.locator(".sl-then").first(), /the error of the model/);
+  assert.equal(await frame.evaluate(() => globalThis.parts), 2);
+  await visit.close();
+});
+
+test("a worker that reads a large trace with a program brings the second part for itself", async () => {
+  const copies = "copy d <- x on s\n".repeat(3000);
+  const program = room.files.write("long.txt", `stream s\npinned x 4KiB\ndevice d 4KiB\n${copies}sync s\n`);
+  const long = join(room.files.folder, "long.json");
+  await harness.spanlift("run", program, "--machine", "h200-pcie5", "--trace", long);
+  assert.ok(statSync(long).size > 1 << 20, "it is read by the page itself");
+  const visit = await open(pages.trace);
+  await harness.ready(visit.page);
+  const [worker] = await Promise.all([visit.page.waitForEvent("worker"), visit.page.locator(".sl-files").setInputFiles([long])]);
+  assert.match(worker.url(), /^blob:/);
+  await says(visit.page.locator(".sl-name"), /long\.json/);
+  assert.equal(await visit.page.locator(".sl-refused").isVisible(), false);
+  assert.equal(await visit.parts(), 2);
+  await visit.close();
 });
 
 /** A page whose module is damaged where `part` of it is behind, be it in bytes. */
