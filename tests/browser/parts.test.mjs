@@ -92,6 +92,46 @@ test("a program needs both, and so does a trace that has one, and each comes onc
   }
 });
 
+test("a frame that may only run scripts, as a cell of a notebook has, brings the second part too", async () => {
+  const inside = readFileSync(pages.trace, "utf8").replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  const html = `<!doctype html><iframe sandbox="allow-scripts" style="width:1100px;height:700px" srcdoc="${inside}"></iframe>`;
+  const visit = await open(room.files.write("frame.html", html));
+  const frame = await harness.frameIn(visit.page.locator("iframe"));
+  await harness.ready(frame);
+  assert.equal(await frame.evaluate(() => globalThis.parts), 1);
+  await frame.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("i");
+  await says(frame.locator(".sl-then").first(), /the error of the model/);
+  assert.equal(await frame.evaluate(() => globalThis.parts), 2);
+  await visit.close();
+});
+
+test("a worker that reads a large trace with a program brings the second part for itself", async () => {
+  const copies = "copy d <- x on s\n".repeat(3000);
+  const program = room.files.write("long.txt", `stream s\npinned x 4KiB\ndevice d 4KiB\n${copies}sync s\n`);
+  const long = join(room.files.folder, "long.json");
+  await harness.spanlift("run", program, "--machine", "h200-pcie5", "--trace", long);
+  // With its events at the beginning, by which the page knows a trace.
+  const { traceEvents, ...rest } = JSON.parse(readFileSync(long, "utf8"));
+  const text = JSON.stringify({ traceEvents, ...rest });
+  assert.ok(text.length > 1 << 20, "it is read by the page itself");
+  const visit = await open(pages.trace);
+  await harness.ready(visit.page);
+  await visit.page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function (...sent) {
+      this.addEventListener("message", ({ data }) => (globalThis.made ??= data.made?.length));
+      return postMessage.apply(this, sent);
+    };
+  });
+  await visit.page.locator(".sl-files").setInputFiles([file("long.json", text)]);
+  await says(visit.page.locator(".sl-name"), /long\.json/);
+  assert.equal(await visit.page.locator(".sl-refused").isVisible(), false);
+  assert.ok((await visit.page.evaluate(() => globalThis.made)) > 10_000, "the page read the file itself");
+  assert.equal(await visit.parts(), 2);
+  await visit.close();
+});
+
 /** A page whose module is damaged where `part` of it is behind, be it in bytes. */
 const damaged = (path, part) => {
   const html = readFileSync(path, "utf8");

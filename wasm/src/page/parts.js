@@ -4,8 +4,11 @@
 /** Gives the bytes of the second part. */
 let others;
 
-/** Links the second part to the first. */
-const link = (part) => new WebAssembly.Instance(part, { ...__wbg_get_imports(), first: wasm });
+/** Links the second part to the first; its bytes are of no use then. */
+const link = (part) => {
+  new WebAssembly.Instance(part, { ...__wbg_get_imports(), first: wasm });
+  others = null;
+};
 
 /** Starts the module, all of it where it is known to be needed; gives it with its first part compiled, as a worker starts sooner with. */
 const started = async ({ packed, first }, all) => {
