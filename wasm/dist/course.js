@@ -531,126 +531,135 @@ wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
 function __wbg_get_imports() {
 const import0 = {
+second,
 __proto__: null,
 _0: function(arg0) {
 return arg0 === undefined;
 },
 _1: function(arg0, arg1) {
+const obj = arg1;
+const ret = typeof(obj) === 'string' ? obj : undefined;
+var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+var len1 = WASM_VECTOR_LEN;
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
+},
+_2: function(arg0, arg1) {
 throw new Error(getStringFromWasm0(arg0, arg1));
 },
-_2: function(arg0) {
+_3: function(arg0) {
 arg0._wbg_cb_unref();
 },
-_3: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_4: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.addEventListener(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-_4: function() { return handleError(function (arg0, arg1, arg2) {
+_5: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.add(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_5: function(arg0) {
+_6: function(arg0) {
 return arg0.altKey;
 },
-_6: function() { return handleError(function (arg0, arg1) {
+_7: function() { return handleError(function (arg0, arg1) {
 return arg0.appendChild(arg1);
 }, arguments); },
-_7: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5) {
+_8: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5) {
 arg0.arcTo(arg1, arg2, arg3, arg4, arg5);
 }, arguments); },
-_8: function(arg0) {
+_9: function(arg0) {
 arg0.beginPath();
 },
-_9: function(arg0) {
+_10: function(arg0) {
 return arg0.button;
 },
-_10: function(arg0) {
+_11: function(arg0) {
 return arg0.children;
 },
-_11: function(arg0) {
+_12: function(arg0) {
 return arg0.classList;
 },
-_12: function(arg0) {
+_13: function(arg0) {
 return arg0.clientHeight;
 },
-_13: function(arg0) {
+_14: function(arg0) {
 return arg0.clientWidth;
 },
-_14: function(arg0) {
+_15: function(arg0) {
 return arg0.clientX;
 },
-_15: function(arg0) {
+_16: function(arg0) {
 return arg0.clientY;
 },
-_16: function(arg0) {
+_17: function(arg0) {
 arg0.clip();
 },
-_17: function(arg0) {
+_18: function(arg0) {
 arg0.closePath();
 },
-_18: function() { return handleError(function (arg0, arg1, arg2) {
+_19: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.closest(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_19: function() { return handleError(function (arg0, arg1, arg2) {
+_20: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.createElement(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_20: function(arg0, arg1, arg2) {
+_21: function(arg0, arg1, arg2) {
 return arg0.createTextNode(getStringFromWasm0(arg1, arg2));
-},
-_21: function(arg0) {
-return arg0.ctrlKey;
 },
 _22: function(arg0) {
 return arg0.ctrlKey;
 },
 _23: function(arg0) {
-return arg0.deltaMode;
+return arg0.ctrlKey;
 },
 _24: function(arg0) {
-return arg0.deltaX;
+return arg0.deltaMode;
 },
 _25: function(arg0) {
-return arg0.deltaY;
+return arg0.deltaX;
 },
 _26: function(arg0) {
+return arg0.deltaY;
+},
+_27: function(arg0) {
 return arg0.devicePixelRatio;
 },
-_27: function() { return handleError(function (arg0, arg1) {
+_28: function() { return handleError(function (arg0, arg1) {
 return arg0.dispatchEvent(arg1);
 }, arguments); },
-_28: function(arg0, arg1, arg2, arg3, arg4) {
+_29: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.fillRect(arg1, arg2, arg3, arg4);
 },
-_29: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_30: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.fillText(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-_30: function(arg0) {
+_31: function(arg0) {
 arg0.fill();
 },
-_31: function(arg0) {
+_32: function(arg0) {
 const ret = arg0.firstElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_32: function(arg0, arg1, arg2, arg3) {
+_33: function(arg0, arg1, arg2, arg3) {
 const ret = arg1.getAttribute(getStringFromWasm0(arg2, arg3));
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_33: function(arg0) {
+_34: function(arg0) {
 return arg0.getBoundingClientRect();
 },
-_34: function() { return handleError(function (arg0, arg1, arg2) {
+_35: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.getContext(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_35: function(arg0) {
+_36: function(arg0) {
 return arg0.height;
 },
-_36: function(arg0) {
+_37: function(arg0) {
 return arg0.hidden;
 },
-_37: function(arg0) {
+_38: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Element;
@@ -659,7 +668,7 @@ result = false;
 }
 return result;
 },
-_38: function(arg0) {
+_39: function(arg0) {
 let result;
 try {
 result = arg0 instanceof HTMLSelectElement;
@@ -668,7 +677,7 @@ result = false;
 }
 return result;
 },
-_39: function(arg0) {
+_40: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Window;
@@ -677,217 +686,220 @@ result = false;
 }
 return result;
 },
-_40: function(arg0, arg1) {
+_41: function(arg0, arg1) {
 const ret = arg0.item(arg1 >>> 0);
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_41: function(arg0, arg1) {
+_42: function(arg0, arg1) {
 const ret = arg1.key;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_42: function(arg0) {
+_43: function(arg0) {
 const ret = arg0.lastElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_43: function(arg0) {
+_44: function(arg0) {
 return arg0.left;
 },
-_44: function(arg0) {
+_45: function(arg0) {
 return arg0.length;
 },
-_45: function(arg0, arg1, arg2) {
+_46: function(arg0, arg1, arg2) {
 arg0.lineTo(arg1, arg2);
 },
-_46: function() { return handleError(function (arg0, arg1, arg2) {
+_47: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.matchMedia(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_47: function(arg0) {
+_48: function(arg0) {
 return arg0.matches;
 },
-_48: function() { return handleError(function (arg0, arg1, arg2) {
+_49: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.matches(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_49: function(arg0) {
+_50: function(arg0) {
 return arg0.metaKey;
 },
-_50: function(arg0, arg1, arg2) {
+_51: function(arg0, arg1, arg2) {
 arg0.moveTo(arg1, arg2);
 },
-_51: function() { return handleError(function (arg0) {
+_52: function() { return handleError(function (arg0) {
 return new ResizeObserver(arg0);
 }, arguments); },
-_52: function() {
+_53: function() {
 return new Object();
 },
-_53: function() { return handleError(function (arg0, arg1) {
+_54: function() { return handleError(function (arg0, arg1) {
 return new Event(getStringFromWasm0(arg0, arg1));
 }, arguments); },
-_54: function(arg0, arg1) {
+_55: function(arg0, arg1) {
 arg0.observe(arg1);
 },
-_55: function(arg0) {
+_56: function(arg0) {
 return arg0.offsetHeight;
 },
-_56: function(arg0) {
+_57: function(arg0) {
 return arg0.offsetWidth;
 },
-_57: function(arg0) {
+_58: function(arg0) {
 const ret = arg0.ownerDocument;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_58: function(arg0) {
+_59: function(arg0) {
 return arg0.pointerId;
 },
-_59: function(arg0, arg1) {
+_60: function(arg0, arg1) {
 const ret = arg1.pointerType;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_60: function(arg0) {
+_61: function(arg0) {
 arg0.preventDefault();
 },
-_61: function() { return handleError(function (arg0, arg1, arg2) {
+_62: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_62: function(arg0, arg1, arg2, arg3, arg4) {
+_63: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.rect(arg1, arg2, arg3, arg4);
 },
-_63: function() { return handleError(function (arg0, arg1, arg2) {
+_64: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_64: function() { return handleError(function (arg0, arg1, arg2) {
+_65: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_65: function(arg0) {
+_66: function(arg0) {
 arg0.remove();
 },
-_66: function() { return handleError(function (arg0, arg1) {
+_67: function() { return handleError(function (arg0, arg1) {
 return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-_67: function(arg0) {
+_68: function(arg0) {
 arg0.restore();
 },
-_68: function(arg0) {
+_69: function(arg0) {
 arg0.save();
 },
-_69: function(arg0) {
+_70: function(arg0) {
 return arg0.scrollTop;
 },
-_70: function(arg0) {
+_71: function() { return handleError(function () {
+second();
+}, arguments); },
+_72: function(arg0) {
 return arg0.selectedIndex;
 },
-_71: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_73: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_72: function() { return handleError(function (arg0, arg1) {
+_74: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-_73: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_75: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_74: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_76: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-_75: function(arg0, arg1, arg2) {
+_77: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-_76: function(arg0, arg1, arg2) {
+_78: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_77: function(arg0, arg1) {
+_79: function(arg0, arg1) {
 arg0.fillStyle = arg1;
 },
-_78: function(arg0, arg1, arg2) {
+_80: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_79: function(arg0, arg1) {
+_81: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_80: function(arg0, arg1) {
+_82: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-_81: function(arg0, arg1) {
+_83: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-_82: function(arg0, arg1) {
+_84: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-_83: function(arg0, arg1) {
+_85: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_84: function(arg0, arg1) {
+_86: function(arg0, arg1) {
 arg0.strokeStyle = arg1;
 },
-_85: function(arg0, arg1, arg2) {
+_87: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_86: function(arg0, arg1, arg2) {
+_88: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_87: function(arg0, arg1, arg2) {
+_89: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_88: function(arg0, arg1) {
+_90: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
 },
-_89: function(arg0) {
+_91: function(arg0) {
 return arg0.shiftKey;
 },
-_90: function(arg0) {
+_92: function(arg0) {
 return arg0.shiftKey;
 },
-_91: function() {
+_93: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_92: function() {
+_94: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_93: function() {
+_95: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_94: function() {
+_96: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_95: function(arg0, arg1, arg2, arg3, arg4) {
+_97: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.strokeRect(arg1, arg2, arg3, arg4);
 },
-_96: function(arg0) {
+_98: function(arg0) {
 arg0.stroke();
 },
-_97: function(arg0) {
+_99: function(arg0) {
 return arg0.style;
 },
-_98: function(arg0) {
+_100: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_99: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_101: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_100: function(arg0) {
+_102: function(arg0) {
 return arg0.top;
 },
-_101: function(arg0) {
+_103: function(arg0) {
 return arg0.width;
-},
-_102: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _103);
 },
 _104: function(arg0, arg1) {
 return makeMutClosure(arg0, arg1, _105);
 },
 _106: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _107);
+},
+_108: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -904,11 +916,11 @@ __proto__: null,
 "./course_bg.js": import0,
 };
 }
-function _105(arg0, arg1) {
-wasm._105(arg0, arg1);
+function _107(arg0, arg1) {
+wasm._107(arg0, arg1);
 }
-function _103(arg0, arg1, arg2) {
-wasm._103(arg0, arg1, arg2);
+function _105(arg0, arg1, arg2) {
+wasm._105(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
@@ -1075,76 +1087,4 @@ cachedFloat64ArrayMemory0 = null;
 cachedUint8ArrayMemory0 = null;
 wasm.__wbindgen_start();
 return wasm;
-}
-async function __wbg_load(module, imports) {
-if (typeof Response === 'function' && module instanceof Response) {
-if (!module.ok) {
-throw new Error(`failed to fetch Wasm: ${module.status} ${module.statusText} fetching '${module.url}'`);
-}
-if (typeof WebAssembly.instantiateStreaming === 'function') {
-try {
-return await WebAssembly.instantiateStreaming(module, imports);
-} catch (e) {
-const validResponse = expectedResponseType(module.type);
-if (validResponse && module.headers.get('Content-Type') !== 'application/wasm') {
-console.warn("`WebAssembly.instantiateStreaming` failed because your server does not serve Wasm with `application/wasm` MIME type. Falling back to `WebAssembly.instantiate` which is slower. Original error:\n", e);
-} else { throw e; }
-}
-}
-const bytes = await module.arrayBuffer();
-return await WebAssembly.instantiate(bytes, imports);
-} else {
-const instance = await WebAssembly.instantiate(module, imports);
-if (instance instanceof WebAssembly.Instance) {
-return { instance, module };
-} else {
-return instance;
-}
-}
-function expectedResponseType(type) {
-switch (type) {
-case 'basic': case 'cors': case 'default': return true;
-}
-return false;
-}
-}
-function initSync(module) {
-if (wasm !== undefined) return wasm;
-if (module !== undefined) {
-if (Object.getPrototypeOf(module) === Object.prototype) {
-({module} = module)
-} else {
-console.warn('using deprecated parameters for `initSync()`; pass a single object instead')
-}
-}
-const imports = __wbg_get_imports();
-if (!(module instanceof WebAssembly.Module)) {
-module = new WebAssembly.Module(module);
-}
-const instance = new WebAssembly.Instance(module, imports);
-return __wbg_finalize_init(instance, module);
-}
-let __wbg_init_promise;
-async function __wbg_init(module_or_path) {
-if (wasm !== undefined) return wasm;
-if (__wbg_init_promise === undefined) {
-__wbg_init_promise = __wbg_init_once(module_or_path);
-__wbg_init_promise.catch(() => { __wbg_init_promise = undefined; });
-}
-return __wbg_init_promise;
-}
-async function __wbg_init_once(module_or_path) {
-if (module_or_path !== undefined) {
-if (Object.getPrototypeOf(module_or_path) === Object.prototype) {
-({module_or_path} = module_or_path)
-} else {
-console.warn('using deprecated parameters for the initialization function; pass a single object instead')
-}
-}
-const imports = __wbg_get_imports();
-if (typeof module_or_path === 'string' || (typeof Request === 'function' && module_or_path instanceof Request) || (typeof URL === 'function' && module_or_path instanceof URL)) {
-module_or_path = fetch(module_or_path);
-}
-const { instance, module } = await __wbg_load(await module_or_path, imports);
-return __wbg_finalize_init(instance, module);
 }
