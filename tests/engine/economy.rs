@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift::machine::Grade;
-use spanlift::program::StreamKind;
-use spanlift_native::cuda::Stream;
+use spanlift::program::{Op, Space, StreamKind};
+use spanlift_native::cuda::{Driver as Cuda, Recorder, Stream};
 use spanlift_native::engine::{
     Config as EngineConfig, DevBuf, Engine, EngineError, Limits, Mode, Pipeline, Watch,
 };
@@ -146,6 +146,28 @@ fn transfers_after_the_first_ones_create_no_event_stream_or_pinned_memory() {
     kit::alone(&schedules(2), |driver| {
         let [before, after] = rounds(driver, 5);
         assert_eq!(after, before);
+    });
+}
+
+/// No more is page-locked than the largest chunks fill, however much may be.
+#[test]
+fn slots_are_no_larger_than_the_largest_chunks() {
+    kit::alone(&[Config::default()], |_| {
+        let recorder = Recorder::default();
+        let config =
+            EngineConfig { recorder: Some(recorder.clone()), workers: Some(2), slots: 1 << 30, ..config() };
+        let driver = Cuda::open_first(&["libcuda.so"]).expect("the software driver");
+        let engine = Engine::on(&driver, 0, config).expect("opens");
+        let request = Request::one(Route::Up, HostMemory::Pageable, spanlift::Bytes(8 << 30));
+        let chunk = engine.explain(&request).plan.chosen.chunk.0;
+        let program = recorder.program();
+        let pinned = program.commands().iter().filter_map(|command| match &command.op {
+            Op::Alloc(alloc) if alloc.space == Space::Pinned => Some(alloc.bytes.unsigned_abs()),
+            _ => None,
+        });
+        // Two directions, two threads, three slots for each.
+        assert_eq!(pinned.filter(|bytes| *bytes >= chunk).sum::<u64>(), 2 * 2 * 3 * chunk);
+        assert_eq!(chunk, 4 << 20);
     });
 }
 

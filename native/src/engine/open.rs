@@ -27,8 +27,8 @@ use super::slot::Planted;
 pub struct Config {
     /// Threads that copy, the calling one included, at most 1024; half of the cores and at most eight when `None`.
     pub workers: Option<usize>,
-    /// Page-locked bytes of the slots of each direction. Where the system refuses as much, it is halved, down to 8 MiB, and
-    /// without any the driver stages by itself.
+    /// Page-locked bytes of the slots of each direction, at most: a thread has three, of 4 MiB at most. Where the system refuses as
+    /// much, it is halved, down to 8 MiB, and without any the driver stages by itself.
     pub slots: usize,
     /// The figures that choices are made with; measured in 150 ms at most when `None`.
     pub calibration: Option<Calibration>,
@@ -45,6 +45,8 @@ impl Default for Config {
     }
 }
 
+/// No chunk is larger, so that what a larger slot had beyond it would never be used.
+const LARGEST: usize = 4 << 20;
 /// The smallest slots that are worth their threads.
 const FEWEST: usize = 8 << 20;
 /// What calibration may take.
@@ -370,7 +372,7 @@ fn rings(
 ) -> Result<Option<[Ring; 2]>, CudaError> {
     let mut bytes = slots;
     loop {
-        let slot = (bytes / (lanes * SLOTS)) & !4095;
+        let slot = (bytes / (lanes * SLOTS)).min(LARGEST) & !4095;
         if slot == 0 {
             notes.push("nothing could be page-locked: the driver stages by itself".to_owned());
             return Ok(None);
