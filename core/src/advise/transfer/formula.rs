@@ -6,7 +6,6 @@ use crate::units::{Bytes, Nanos};
 
 use super::lanes::Lanes;
 use super::list::listed;
-use super::rounds::{Round, Rounds, pipelined};
 use super::{Calibration, Candidate, Caps, Cut, HostMemory, Request, Route, SLOTS, Term, Way};
 
 /// Bytes of a chunk, at least and at most.
@@ -331,22 +330,20 @@ impl Form<'_> {
         } else {
             let is_inline = route == Route::Up && each <= machine.inline_h2d_bytes.0;
             let piece = if is_inline { each } else { each.min(machine.stage_chunk.0) };
-            let n = each.div_ceil(piece.max(1)).max(1);
-            let stage = self.of.staging(bytes);
-            let round = |bytes: u64| {
-                let link = sum([self.link().time(Bytes(bytes)), machine.lat]);
-                Round { copy: stage.time(Bytes(bytes)), calls: Nanos::ZERO, link }
+            let cut = Cut::new(Bytes(piece), 1);
+            let lanes = Lanes {
+                cut,
+                bytes: each,
+                n: cut.count(each).max(1),
+                busy: 1,
+                core: self.of.staging(bytes),
+                calls: Nanos::ZERO,
+                link: self.link(),
+                lat: machine.lat,
+                interference: machine.dma_interference,
+                is_down: route == Route::Down,
             };
-            let last = round(each.saturating_sub((n - 1).saturating_mul(piece)));
-            let rounds = Rounds { n, full: round(piece), last };
-            let g = machine.dma_interference;
-            sum(if route == Route::Down {
-                rounds.down(last.link.max(rounds.full.link), g)
-            } else {
-                rounds.up(g)
-            }
-            .iter()
-            .map(|t| t.ns))
+            sum(lanes.terms().iter().map(|t| t.ns))
         };
         // A copy that the call itself waits for is waited for twice.
         let n_waits = if route == Route::Down || machine.pageable_direct { 2 } else { 1 };
@@ -356,6 +353,17 @@ impl Form<'_> {
         let terms = vec![term("own copy", own), term("calls", calls), term("driver's staging", staging)];
         plain(Way::Driver, terms, sum([own, calls, staging]))
     }
+}
+
+/// When the last of `n` rounds leaves the second of two stages that work side by side; each stage's time for one of the first
+/// `n - 1` rounds, and for the last.
+fn pipelined(n: u64, (a, last_a): (Nanos, Nanos), (b, last_b): (Nanos, Nanos)) -> Nanos {
+    if n < 2 {
+        return sum([last_a, last_b]);
+    }
+    let first_bound = sum([times(a.0, n - 1), last_a.max(b), last_b]);
+    let second_bound = sum([a, times(b.0, n - 1), last_b]);
+    first_bound.max(second_bound)
 }
 
 pub(super) fn term(name: &'static str, ns: Nanos) -> Term {

@@ -44,7 +44,6 @@ mod explain;
 mod formula;
 mod lanes;
 mod list;
-mod rounds;
 #[cfg(test)]
 mod tests;
 
