@@ -9,6 +9,9 @@ use spanlift::{Bytes, Nanos};
 pub struct Host {
     /// Processors that this process may use (`nproc`).
     pub cores: Option<u32>,
+    /// The cores that these are of: where a core has two threads there are half as many
+    /// (`/sys/devices/system/cpu/cpu*/topology/thread_siblings_list`).
+    pub physical_cores: Option<u32>,
     /// The part of them that was busy over the last minute, from 0 to 1 (`/proc/loadavg`).
     pub load: Option<f64>,
     /// Memory that can be taken without swapping (`MemAvailable` of `/proc/meminfo`).
@@ -23,10 +26,13 @@ pub struct Host {
 /// assert!(host.load.is_none_or(|l| 0.0 <= l && l <= 1.0));
 /// ```
 pub fn read() -> Host {
-    let file = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cores = std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
+    let siblings = (0..MOST_PROCESSORS)
+        .map(|n| file(&format!("/sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list")));
     Host {
         cores,
+        physical_cores: cores.map(|n| physical(siblings, n)),
         load: cores.and_then(|n| load(&file("/proc/loadavg"), n)),
         free_ram: available(&file("/proc/meminfo")),
     }
@@ -42,6 +48,16 @@ fn cpu_ticks(stat: &str) -> Option<i64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<i64>().ok();
     next()?.checked_add(next()?)
+}
+
+/// How many processors the kernel numbers at most.
+const MOST_PROCESSORS: u32 = 8192;
+
+/// How many different groups of processors share a core, at most `cores`; where the kernel does not tell, each is a core.
+fn physical(siblings: impl Iterator<Item = String>, cores: u32) -> u32 {
+    let told = siblings.take_while(|group| !group.is_empty());
+    let groups: std::collections::BTreeSet<String> = told.collect();
+    u32::try_from(groups.len()).ok().filter(|n| (1..cores).contains(n)).unwrap_or(cores)
 }
 
 /// The first number of `/proc/loadavg` over the processors.
@@ -67,6 +83,12 @@ mod tests {
         assert_eq!(load("7.00 0.40", 2), Some(1.0));
         assert_eq!(load("", 2), None);
         assert_eq!(load("nan", 2), None);
+        let groups =
+            |all: &[&str]| all.iter().map(|group| format!("{group}\n")).collect::<Vec<_>>().into_iter();
+        assert_eq!(physical(groups(&["0,2", "1,3", "0,2", "1,3"]), 4), 2);
+        assert_eq!(physical(groups(&["0,2", "1,3", "0,2", "1,3"]), 1), 1, "it may use one processor");
+        assert_eq!(physical(groups(&["0", "1", "2"]), 3), 3);
+        assert_eq!(physical(groups(&[]), 6), 6);
         assert_eq!(cpu_ticks("7 (a b) c) R 1 2 3 4 5 6 7 8 9 10 40 2 0"), Some(42));
         assert_eq!(cpu_ticks("7 (a) R 1"), None);
         let text = "MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   20000000 kB\n";

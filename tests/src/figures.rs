@@ -72,7 +72,7 @@ pub fn devices(folder: &Path) -> io::Result<BTreeMap<String, Value>> {
 }
 
 /// The row of one device: what took how much of PyTorch's time, and how near the simulator came.
-fn device(name: &str, found: &Value) -> Option<String> {
+fn device(name: &str, found: &Value, simulated: Option<&Value>) -> Option<String> {
     let gpu = found["devices"][0]["name"].as_str()?;
     // One part by itself adds rows to another file's, which has the machine's row.
     let is_whole = found["parts"].as_object().is_some_and(|parts| parts.len() > 1);
@@ -87,7 +87,8 @@ fn device(name: &str, found: &Value) -> Option<String> {
         Some(first) => first.insert_str(0, "of PyTorch's time in the same run: "),
         None => told.push("not measured beside PyTorch".to_owned()),
     }
-    let simulator = &found["parts"]["simulator"]["found"];
+    // A profile can be simulated anew where there is no device.
+    let simulator = simulated.unwrap_or(&found["parts"]["simulator"]["found"]);
     if let (Some(near), Some(of), Some(aim)) =
         (simulator["n_within_aim"].as_u64(), simulator["n_compared"].as_u64(), simulator["aim"].as_f64())
     {
@@ -107,7 +108,9 @@ pub fn table(files: &BTreeMap<String, Value>, devices: &BTreeMap<String, Value>)
         let number = cell_value(cell, files).ok_or_else(|| format!("there is no number at {cell:?}"))?;
         text = text.replacen(&format!("{{{cell}}}"), &number, 1);
     }
-    let rows: String = devices.iter().filter_map(|(name, found)| device(name, found)).collect();
+    let simulated = |name: &str| devices.get(&format!("simulator-{name}"));
+    let rows: String =
+        devices.iter().filter_map(|(name, found)| device(name, found, simulated(name))).collect();
     Ok(text + if rows.is_empty() { "| transfers to a GPU | not yet measured | - |\n" } else { &rows })
 }
 
@@ -152,28 +155,32 @@ mod tests {
 
     #[test]
     fn devices_have_rows_where_something_was_measured() {
-        let row = |id: &str, ratio: f64| serde_json::json!({"id": id, "status": "ok", "ratio": ratio});
+        let ratio = |id: &str, ratio: f64| serde_json::json!({"id": id, "status": "ok", "ratio": ratio});
         let mut found = serde_json::json!({
             "devices": [{"name": "Stand-in 9000"}], "times_mean_something": true, "parts": {
-                "torch": {"ratios": [row("h2d.1000x4KB.blocking", 0.043), row("no row", 1.0), row("h2d.1x4MB.pageable", 0.3)]},
+                "torch": {"ratios": [ratio("h2d.1000x4KB.blocking", 0.043), ratio("no row", 1.0), ratio("h2d.1x4MB.pageable", 0.3)]},
                 "simulator": {"found": {"n_within_aim": 14, "n_compared": 16, "aim": 0.15}},
             },
         });
         let said = "of PyTorch's time in the same run: a pageable tensor of 4 MB 0.30; 1,000 of 4 KB 0.04; \
                     14 of 16 rows simulated within 15 %";
-        assert_eq!(
-            device("a.json", &found),
+        let row = |said: &str| {
             Some(format!(
                 "| transfers to a GPU, Stand-in 9000 | {said} | [`a.json`](native/measured/a.json) |\n"
             ))
-        );
+        };
+        assert_eq!(device("a.json", &found, None), row(said));
+        let anew = serde_json::json!({"n_within_aim": 15, "n_compared": 16, "aim": 0.15});
+        assert_eq!(device("a.json", &found, Some(&anew)), row(&said.replace("14 of", "15 of")));
         found["parts"] = serde_json::json!({"torch": {"state": "right"}});
-        assert_eq!(device("a.json", &found), None, "rows of another file's machine");
+        assert_eq!(device("a.json", &found, None), None, "rows of another file's machine");
         found["parts"] =
             serde_json::json!({"conformance": {"state": "right"}, "torch": {"state": "left out"}});
-        assert!(device("a.json", &found).is_some_and(|row| row.contains("| not measured beside PyTorch |")));
+        assert!(
+            device("a.json", &found, None).is_some_and(|row| row.contains("| not measured beside PyTorch |"))
+        );
         found["times_mean_something"] = false.into();
-        assert_eq!(device("a.json", &found), None, "a little of everything is no measurement");
+        assert_eq!(device("a.json", &found, None), None, "a little of everything is no measurement");
     }
 
     #[test]

@@ -368,21 +368,26 @@ fn measure(
         .map_err(|error| AdviseError::Simulation { strategy: strategy.to_string(), error })?;
     let at = |label: &str| run.marks.iter().find(|m| m.label == label).map_or(0, |m| m.at.0);
     let (setup, begin, end) = (at("setup"), at("begin"), at("end"));
+    // What pins is the framework, and its other threads work as long as the calling one.
+    let helpers = |bytes: u64| match strategy {
+        Strategy::Pinned { .. } => machine.framework_copy_parts(bytes) - 1,
+        _ => 0,
+    };
     Ok(Measured {
         time: (end - begin) as f64,
         setup: (begin - setup) as f64,
-        spent: spent(&run, begin, end),
+        spent: spent(&run, begin, end, &helpers),
         memory: Memory::of(&program, "elsewhere"),
         bytes: sizes.iter().map(|&n| n as f64).sum(),
     })
 }
 
-/// What is done between two times.
-fn spent(run: &Run, begin: i64, end: i64) -> Spent {
+/// What is done between two times, and by how many further threads a copy of so many bytes.
+fn spent(run: &Run, begin: i64, end: i64, helpers: &dyn Fn(u64) -> u64) -> Spent {
     let trace = &run.trace;
     let lock = [LOCK, UNLOCK];
     let mut hosts: Vec<HostSpans> = vec![HostSpans::default(); trace.lanes.len()];
-    let (mut locking, mut link, mut work) = (0, Vec::new(), Vec::new());
+    let (mut locking, mut helped, mut link, mut work) = (0, 0i64, Vec::new(), Vec::new());
     for s in trace.slices.iter() {
         let span = (s.start.0.max(begin), s.end.0.min(end));
         if span.1 <= span.0 {
@@ -390,7 +395,11 @@ fn spent(run: &Run, begin: i64, end: i64) -> Spent {
         }
         let host = &mut hosts[s.lane as usize];
         match (trace.lanes[s.lane as usize].kind, s.kind) {
-            (LaneKind::Host, Kind::HostCopy) => host.copies.push(span),
+            (LaneKind::Host, Kind::HostCopy) => {
+                host.copies.push(span);
+                let others = i64::try_from(helpers(s.bytes)).unwrap_or(i64::MAX);
+                helped = helped.saturating_add((span.1 - span.0).saturating_mul(others));
+            }
             (LaneKind::Host, Kind::Wait) => host.waits.push(span),
             (LaneKind::Host, Kind::Work) if lock.contains(&trace.strings.get(s.name)) => {
                 locking += span.1 - span.0;
@@ -403,6 +412,7 @@ fn spent(run: &Run, begin: i64, end: i64) -> Spent {
     }
     let busy: Vec<(Nanos, Nanos)> = hosts.into_iter().map(HostSpans::busy).collect_vec();
     let cpu = busy.iter().map(|(calls, copies)| calls.0 + copies.0).sum::<i64>() + locking;
+    let cpu = cpu.saturating_add(helped);
     Spent {
         calls: busy.iter().map(|b| b.0).max().unwrap_or_default(),
         copies: busy.iter().map(|b| b.1).max().unwrap_or_default(),

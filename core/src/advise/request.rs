@@ -140,6 +140,7 @@ impl Request {
     /// threads have `T / (T + L C)`.
     pub(super) fn loaded(&self, machine: &Machine) -> Machine {
         let mut loaded = machine.clone();
+        loaded.framework_copy_threads = machine.framework_copy_threads.min(self.threads());
         let cores = f64::from(self.cores);
         let busy = cores - self.idle_cores();
         let share = (cores / (busy + 1.0)).min(1.0);

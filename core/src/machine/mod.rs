@@ -238,6 +238,10 @@ machine! {
     td_leaf_overhead: Nanos, "us", Assumed(|m| m.td_leaf_overhead = Nanos(6_738), "as on the tutorial's machine");
     /// A framework's own time for pinning one tensor into a block that it has.
     pin_overhead: Nanos, "us", Assumed(|m| m.pin_overhead = Nanos(2_000), "as on the tutorial's machine");
+    /// Threads among which a framework divides the copy of one tensor within host memory, at most.
+    framework_copy_threads: u32, "", Assumed(|m| m.framework_copy_threads = 1, "the calling thread alone");
+    /// Bytes that each of these gets, at least.
+    framework_copy_grain: Bytes, "bytes", Assumed(|m| m.framework_copy_grain = Bytes(128 << 10), "PyTorch's grain of 32,768 elements, of four bytes");
 
     /// From waking sleeping threads until they work.
     thread_wake: Nanos, "us", Assumed(|m| m.thread_wake = Nanos(24_000), "a thread parked and unparked on a virtual machine");
@@ -257,6 +261,11 @@ machine! {
 const BUILTIN: &str = include_str!("../../data/machines.json");
 
 impl Machine {
+    /// Among how many threads a framework divides the copy of so many bytes.
+    pub(crate) fn framework_copy_parts(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.framework_copy_grain.0.max(1)).min(self.framework_copy_threads.into()).max(1)
+    }
+
     /// The profile of this name among those that come with spanlift.
     pub fn builtin(name: &str) -> Option<Machine> {
         builtin().into_iter().find(|m| m.name == name)

@@ -186,6 +186,7 @@ pub(super) fn may_be_absent(machine: &Machine, name: &str) -> bool {
 pub(super) fn fault(machine: &Machine, name: &str) -> Option<&'static str> {
     let factor = match name {
         "stage_chunk" if machine.stage_chunk.0 == 0 => return Some("0 bytes hold nothing"),
+        "framework_copy_grain" if machine.framework_copy_grain.0 == 0 => return Some("0 bytes are no part"),
         "bidir_factor_h2d" => machine.bidir_factor_h2d,
         "bidir_factor_d2h" => machine.bidir_factor_d2h,
         _ => return None,

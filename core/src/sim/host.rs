@@ -88,7 +88,8 @@ impl Sim<'_> {
                     Next::Goes
                 }
                 Act::Work { time } => self.work(t, step.command, low.ns(time)),
-                Act::Access => self.access(t, step.command),
+                Act::Access => self.access(t, step.command, false),
+                Act::Pin => self.access(t, step.command, true),
                 Act::StageIn { staging } => self.stage_in(t, step.command, staging),
                 Act::StageOut { staging } => self.stage_out(t, step.command, staging),
                 Act::HostCopy { node } => self.host_copy(t, step.command, node),
@@ -180,7 +181,8 @@ impl Sim<'_> {
         self.enter(t, Phase::Works)
     }
 
-    fn access(&mut self, t: u32, command: u32) -> Next {
+    /// Touches host memory; a copy that `pins` is the framework's.
+    fn access(&mut self, t: u32, command: u32, pins: bool) -> Next {
         let program = self.program;
         let op = &program.commands()[command as usize].op;
         match op {
@@ -196,8 +198,9 @@ impl Sim<'_> {
                 let hot = self.touch(src);
                 self.touch(dst);
                 self.access_begins(t, command);
-                let rate = self.memcpy_rate(hot);
-                return self.move_bytes(t, copied(src, dst), rate);
+                let (bytes, Rate(alone)) = (copied(src, dst), self.memcpy_rate(hot));
+                let parts = if pins { self.machine.framework_copy_parts(bytes) } else { 1 };
+                return self.move_bytes(t, bytes, Rate(alone.saturating_mul(parts)));
             }
             Op::HostCopy { src, dst } => {
                 let since = self.threads[t as usize].since;

@@ -42,6 +42,7 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
         command: 0,
         thread: ThreadId::FIRST,
         preds: Vec::new(),
+        pins: vec![false; names.n_threads()],
     };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
@@ -84,6 +85,8 @@ pub(super) struct Lowering<'a> {
     preds: Vec<NodeId>,
     pub(super) command: u32,
     pub(super) thread: ThreadId,
+    /// Of each thread, whether the next copy that it makes within the host is that of `pin_memory()`.
+    pins: Vec<bool>,
 }
 
 impl Lowering<'_> {
@@ -120,7 +123,8 @@ impl Lowering<'_> {
                 self.fetch(src);
                 self.fetch(dst);
                 self.out.ledger.add_within_host(copied(src, dst));
-                self.step(Act::Access);
+                let pins = std::mem::take(&mut self.pins[self.thread.index()]);
+                self.step(if pins { Act::Pin } else { Act::Access });
             }
             Op::HostRead { region, .. } | Op::HostWrite { region, .. } => {
                 self.fetch(region);
@@ -185,6 +189,9 @@ impl Lowering<'_> {
             }
             Op::HostSleep { micros } => self.work(micros.saturating_mul(1000)),
             Op::HostWork { time, cost } => {
+                if *cost == Some(HostCost::PinOverhead) {
+                    self.pins[self.thread.index()] = true;
+                }
                 let time = cost.map_or(*time, |c| self.cost(c));
                 self.work(time.0);
             }

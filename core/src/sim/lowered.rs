@@ -200,6 +200,8 @@ pub(super) enum Act {
     Work { time: Time },
     /// Reads, writes or copies host memory, as the command says.
     Access,
+    /// Copies host memory as a framework does that pins it.
+    Pin,
     /// Stages a copy from pageable memory.
     StageIn { staging: u32 },
     /// Takes a copy out into pageable memory.

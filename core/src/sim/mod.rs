@@ -14,6 +14,7 @@
 //! | a pageable copy to the host | the same the other way; the call returns when the thread has taken the last chunk out |
 //! | `pageable_direct` | the engine copies pageable memory itself and the call returns when it is done |
 //! | a copy within the host | `bytes / rate` on the calling thread, hot or cold; all threads together get `host_memcpy_cap_bw`, staging included, and are slower by `1 + dma_interference` for exactly the time that an engine is busy between host and device, or a kernel on host memory moves bytes there |
+//! | the copy of `pin_memory()` | the next copy within the host that a thread makes after `work pin_overhead`: as many times as fast as there are threads among which the framework divides it, at most `framework_copy_threads`, each with `framework_copy_grain` bytes at least |
 //! | a thread's plain read or write | no time: what a thread computes is said with `host_work`. It brings the bytes into the cache |
 //! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave (of those touched together the first ones), bytes that a device writes leave |
 //! | a kernel | `takes`, or its bytes over the device memory's rate (`2 d2d_bw`), `kernel_start_gap` after it could run. Kernels that fill the device (`grid: full`, or bound by memory) run alone, others side by side up to `max_resident_grids`, first come first served |

@@ -26,7 +26,7 @@ fn time(rng: &mut Rng) -> Nanos {
 /// Another value for one field of a machine.
 fn change(m: &mut Machine, rng: &mut Rng) {
     let (rate, ratio, bytes) = (Rate(number(rng)), Ratio(number(rng)), Bytes(number(rng)));
-    match rng.below(34) {
+    match rng.below(36) {
         0 => m.inline_h2d_bytes = bytes,
         1 => m.queue_depth_per_stream = count(rng),
         2 => m.max_resident_grids = count(rng),
@@ -60,6 +60,8 @@ fn change(m: &mut Machine, rng: &mut Rng) {
         30 => m.dma_interference = ratio,
         31 => m.last_level_cache = bytes,
         32 => m.framework_to_overhead = time(rng),
+        33 => m.framework_copy_threads = count(rng),
+        34 => m.framework_copy_grain = bytes,
         _ => m.pin_overhead = time(rng),
     }
 }

@@ -132,13 +132,19 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
         profile.put("copy_engines", f64::from(engines), "told by the driver");
         profile.figures.insert("copy_engines".to_owned(), json!(engines));
     }
+    if let Some(cores) = crate::host::read().physical_cores {
+        profile.figures.insert("framework_copy_threads".to_owned(), json!(cores));
+        let how = "D the system's cores, which is as many threads as PyTorch takes by itself";
+        profile.conf.insert("framework_copy_threads".to_owned(), json!(how));
+    }
     let Profile { mut figures, conf, lines } = profile;
     figures.insert("name".to_owned(), json!(name));
     let version = context.driver().version();
     let note = format!(
         "Measured by `spanlift probe --measure` on this machine, driver for CUDA {version}. A framework's own times \
          (framework_to_overhead, td_leaf_overhead, pin_overhead) are not: no framework runs here, and those of the tutorial's \
-         machine hold, which were fitted to its 16 rows."
+         machine hold, which were fitted to its 16 rows. That a framework copies on framework_copy_threads threads is its \
+         own choice where nobody makes another."
     );
     figures.insert("note".to_owned(), json!(note));
     figures.insert("conf".to_owned(), Value::Object(conf));

@@ -211,6 +211,11 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
         );
     }
     assert_eq!(names(&folder), ["m.json"]);
+    assert!(profile["framework_copy_threads"].as_u64().is_some_and(|n| 1 <= n), "{profile}");
+    assert!(
+        profile["conf"]["framework_copy_threads"].as_str().is_some_and(|how| how.starts_with("D ")),
+        "{profile}"
+    );
     // A framework's own times are nobody's measurement, and whose they are is said.
     assert!(
         profile.get("framework_to_overhead").is_none()

@@ -6,7 +6,7 @@
 //! | `x.to(device, non_blocking=True)` | the same without the wait |
 //! | `x.to("cpu")` | a pageable result and a wait; with `non_blocking` a **pinned** result and no wait |
 //! | `x.to(other_device)` | the source's current stream waits for the target's, copies, and the target's waits back; nobody waits on the host |
-//! | `x.pin_memory()` | the framework's time, a block of the pinned cache, a copy by the calling thread |
+//! | `x.pin_memory()` | the framework's time, a block of the pinned cache, a copy that the framework divides among its threads |
 //! | `torch.cuda.Stream()` | a non-blocking stream; the 33rd of a device is the first again |
 //! | `del x` | the block goes back to its allocator, which hands it out again for the next request of its size |
 //! | `x.record_stream(s)` | the allocator waits for `s`, too, before it hands the block out again |
@@ -306,7 +306,7 @@ impl Torch {
         TensorTo { torch: self, src, to: To::Tensor(dst) }
     }
 
-    /// `x.pin_memory()`: a copy in pinned memory, made by the calling thread, or `x` itself if it is pinned.
+    /// `x.pin_memory()`: a copy in pinned memory, which the calling thread waits for, or `x` itself if it is pinned.
     pub fn pin_memory(&mut self, x: BufferId) -> BufferId {
         if self.alloc(x).is_some_and(|a| a.space == Space::Pinned) {
             return x;

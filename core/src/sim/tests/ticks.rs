@@ -76,8 +76,10 @@ enum Ask {
         stream: usize,
         bytes: i64,
     },
+    /// By as many threads as the machine's framework has, where it `pins`.
     HostCopy {
         bytes: i64,
+        pins: bool,
     },
     Record {
         event: usize,
@@ -142,7 +144,7 @@ impl Ask {
             3 => Ask::Memset { stream, bytes, sync: random.index(3) == 0 },
             4 => Ask::HostFn { stream: any, ns },
             5 => Ask::HostToHost { stream, bytes },
-            6 => Ask::HostCopy { bytes },
+            6 => Ask::HostCopy { bytes, pins: random.index(2) == 0 },
             7 => Ask::Record { event, stream },
             8 => Ask::Wait { event, stream: any },
             9 => match random.index(4) {
@@ -206,7 +208,10 @@ impl Ask {
             Ask::HostToHost { stream, bytes } => {
                 format!("{} on {}", copy("p", "x", bytes), name(stream))
             }
-            Ask::HostCopy { bytes } => format!("host {}", copy("p", "x", bytes)),
+            Ask::HostCopy { bytes, pins } => {
+                let pinning = if pins { "work pin_overhead\n" } else { "" };
+                format!("{pinning}host {}", copy("p", "x", bytes))
+            }
             Ask::Write { pageable, bytes, value } => {
                 format!("write {} = u8 fill {value}", part(["p", "x"][usize::from(pageable)], to, bytes))
             }
@@ -401,7 +406,16 @@ impl Lowered<'_> {
                 }
                 self.steps[t].extend([Step::ByThread(work, bytes), Step::Until(vec![work], back)]);
             }
-            Ask::HostCopy { bytes } => self.steps[t].push(Step::HostCopy(bytes, [(X, from), (P, to)])),
+            Ask::HostCopy { bytes, pins } => {
+                let mut threads = 1;
+                if pins {
+                    self.steps[t].push(Step::Call(m.pin_overhead.0, 0..0));
+                    let grain = m.framework_copy_grain.0 as i64;
+                    let parts = (1..=i64::from(m.framework_copy_threads)).rev();
+                    threads = parts.into_iter().find(|n| (n - 1) * grain < bytes).unwrap();
+                }
+                self.steps[t].push(Step::HostCopy(bytes, [(X, from), (P, to)], threads));
+            }
             Ask::Write { pageable, bytes, value } => {
                 self.steps[t].push(Step::Write(host(pageable), to..to + bytes as usize, value));
             }
@@ -441,7 +455,10 @@ fn machine(random: &mut Random) -> Machine {
     let half = |random: &mut Random| if random.index(2) == 0 { Ratio(500_000_000) } else { Ratio::ONE };
     let ns = |random: &mut Random| Nanos(random.int(90));
     let slots = 1 + random.below(3);
-    let cold = |random: &mut Random| Rate(500_000_000 * (1 + u64::from(random.below(2))));
+    let framework_copy_threads = 1 + random.below(2);
+    // Rates of 4, 8 and 16 together would be no whole number of parts.
+    let colder = 2 - framework_copy_threads;
+    let cold = |random: &mut Random| Rate(1_000_000_000 >> random.below(1 + colder));
     Machine {
         copy_engines: 1 + random.below(3),
         p2p_bw: Rate(2_000_000_000 * u64::from(random.below(2))),
@@ -463,6 +480,9 @@ fn machine(random: &mut Random) -> Machine {
         host_memcpy_cap_bw: Rate(1_500_000_000),
         host_memcpy_cold_bw: cold(random),
         stage_cold_bw: cold(random),
+        framework_copy_threads,
+        framework_copy_grain: Bytes(100),
+        pin_overhead: ns(random),
         ordered_copies: random.index(6) > 0,
         graph_launch: ns(random),
         call_malloc: ns(random),

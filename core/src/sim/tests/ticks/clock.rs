@@ -80,7 +80,8 @@ pub(super) enum Step {
     StageOut(usize),
     /// As soon as the work is ready, which is done then.
     ByThread(usize, i64),
-    HostCopy(i64, Ends),
+    /// By so many threads.
+    HostCopy(i64, Ends, i64),
     /// Bytes of a buffer and what is written there.
     Write(usize, std::ops::Range<usize>, u8),
     /// How many of them are not as the first program says.
@@ -94,7 +95,7 @@ pub(super) enum At {
     Works {
         until: i64,
     },
-    /// What it has to move: eighths of a tick that this takes alone, and eighths of bytes in a tick then.
+    /// What it has to move: sixteenths of a tick that this takes alone, and eighths of bytes in a tick then.
     Moves {
         left: i64,
         alone: i64,
@@ -128,9 +129,9 @@ struct Carried {
 }
 
 /// At so many bytes a tick, or half of that.
-fn moves(bytes: i64, rate: Rate) -> At {
-    let alone = if rate == Rate(1_000_000_000) { 8 } else { 4 };
-    At::Moves { left: 64 / alone * bytes, alone }
+fn moves(bytes: i64, rate: Rate, threads: i64) -> At {
+    let alone = if rate == Rate(1_000_000_000) { 8 } else { 4 } * threads;
+    At::Moves { left: 128 / alone * bytes, alone }
 }
 
 type Running = (usize, i64, i64, bool);
@@ -462,11 +463,11 @@ impl Ticks<'_> {
                 (ret > 0).then_some(At::Works { until: now + ret })
             }
             (Step::Until(..), _) => None,
-            (Step::HostCopy(bytes, ends @ [(buffer, at), _]), At::Begins) => {
+            (Step::HostCopy(bytes, ends @ [(buffer, at), _], threads), At::Begins) => {
                 self.threads[t].held = self.memory[buffer][at..at + bytes as usize].to_vec();
-                Some(self.host_copy(bytes, ends))
+                Some(self.host_copy(bytes, ends, threads))
             }
-            (Step::HostCopy(bytes, [_, (buffer, at)]), _) => {
+            (Step::HostCopy(bytes, [_, (buffer, at)], _), _) => {
                 self.memory[buffer][at..at + bytes as usize].copy_from_slice(&self.threads[t].held);
                 None
             }
@@ -487,7 +488,7 @@ impl Ticks<'_> {
                 }
                 self.works[work].chunks = vec![bytes];
                 self.take(work);
-                Some(self.host_copy(bytes, self.works[work].ends.unwrap()))
+                Some(self.host_copy(bytes, self.works[work].ends.unwrap(), 1))
             }
             (Step::ByThread(work, _), _) => {
                 self.put(work);
@@ -556,16 +557,17 @@ impl Ticks<'_> {
         hot
     }
 
-    fn host_copy(&mut self, bytes: i64, [(source, from), (target, to)]: Ends) -> At {
+    fn host_copy(&mut self, bytes: i64, [(source, from), (target, to)]: Ends, threads: i64) -> At {
         let hot = self.touch(source, from..from + bytes as usize);
         self.touch(target, to..to + bytes as usize);
-        moves(bytes, if hot { self.machine.host_memcpy_hot_bw } else { self.machine.host_memcpy_cold_bw })
+        let rate = if hot { self.machine.host_memcpy_hot_bw } else { self.machine.host_memcpy_cold_bw };
+        moves(bytes, rate, threads)
     }
 
     fn stages(&self, t: usize, work: usize) -> At {
         let Thread { chunk, hot, .. } = self.threads[t];
         let rate = if hot { self.machine.stage_hot_bw } else { self.machine.stage_cold_bw };
-        moves(self.works[work].chunks[chunk], rate)
+        moves(self.works[work].chunks[chunk], rate, 1)
     }
 
     /// Engines and compute units choose what comes next; whether any did.
@@ -628,7 +630,7 @@ impl Ticks<'_> {
         let slower = if is_busy && self.machine.dma_interference != Ratio(0) { 2 } else { 1 };
         for thread in &mut self.threads {
             if let At::Moves { left, .. } = &mut thread.at {
-                *left -= if wanted > 12 { 6 } else { 8 } / slower;
+                *left -= if wanted > 12 { 16 * 12 / wanted } else { 16 } / slower;
             }
         }
         self.now += 1;
