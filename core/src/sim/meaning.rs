@@ -54,7 +54,8 @@ impl Compute {
 
 /// Which blocks carry bytes, by the position of the buffer that names the block: those that declared bytes can reach
 /// through copies and formulas, and the bytes that somebody gives the buffers in `given`. What memsets write counts as
-/// declared where it is small and no kernel without a formula writes there: see the [module](super).
+/// declared where it is small and no kernel without a formula writes there, and so does what formulas make of zeros: see
+/// the [module](super).
 ///
 /// Empty where none does.
 pub fn carried(program: &Program, facts: &Facts, given: &[BufferId]) -> Vec<bool> {

@@ -36,8 +36,9 @@
 //! runs, so that a look in the middle finds a new beginning and an old end; a pageable chunk holds what was there when the
 //! thread had staged it; kernels read when they begin and write when they end; a thread's reads and writes happen when
 //! they begin. What a read expects is compared with what is there ([`Reading`]). At most 1 GiB is carried in all;
-//! buffers without declared contents cost nothing per byte. A memset declares contents too, as long as no kernel without
-//! a formula writes to the buffer, and all memsets together add no more than 64 MiB to what is carried.
+//! buffers without declared contents cost nothing per byte. A memset declares contents too, as does a formula that makes
+//! something of zeros (`y = 3 x + 1`), as long as no kernel without a formula writes to the buffer, and all of these together
+//! add no more than 64 MiB to what is carried.
 
 use std::fmt;
 

@@ -266,13 +266,17 @@ pub(super) fn carried(
     }
 }
 
-/// The blocks that memsets write, and no kernel of which nobody knows what it writes.
+/// The blocks that memsets write, or formulas that make something of zeros, and no kernel of which nobody knows what it writes.
 fn set_blocks(program: &Program, facts: &Facts, knows: &dyn Computes) -> BTreeSet<usize> {
     let block = |r: &Region| facts.buffer(r.buffer).block.index();
     let mut set = BTreeSet::new();
     for command in program.commands() {
-        if let Op::Memset { dst, .. } = &command.op {
-            set.insert(block(dst));
+        match &command.op {
+            Op::Memset { dst, .. } => _ = set.insert(block(dst)),
+            op => {
+                let written = op.regions().1.first().filter(|_| formula(op).is_some_and(is_more_than_zeros));
+                written.iter().for_each(|region| _ = set.insert(block(region)));
+            }
         }
     }
     for (index, command) in program.commands().iter().enumerate() {
@@ -316,6 +320,14 @@ fn reached(mut from: Vec<usize>, flows: &[(usize, usize)], n_blocks: usize) -> V
         }
     }
     reached
+}
+
+/// Whether a formula makes anything but zeros of zeros: `y = 3 a + 1` does.
+fn is_more_than_zeros(compute: Compute) -> bool {
+    // More than an element of any type.
+    let zeros = vec![0; 64];
+    let n = zeros.len() as u64;
+    compute.apply(&[zeros.clone(), zeros.clone(), zeros], n).iter().any(|byte| *byte != 0)
 }
 
 pub(super) fn formula(op: &Op) -> Option<Compute> {

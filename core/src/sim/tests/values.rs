@@ -272,3 +272,23 @@ fn a_memset_that_says_little_or_much_is_timed_only() {
     p.copy(large.range(0, 1), x).on(s);
     assert_eq!(finals(&p).len(), 2);
 }
+
+/// A formula that makes something of zeros, on memory that nobody declared; one that makes zeros of them declares nothing.
+#[test]
+fn what_a_formula_makes_of_zeros_is_carried() {
+    let text = |mul: u8, add: u8, more: &str| {
+        format!(
+            "stream s\ndevice d 8\npinned y 8\nkernel k on s reads d writes d computes u8 affine {mul} {add}\ncopy y <- d on s\nsync s\n{more}"
+        )
+    };
+    let of = |mul, add, more: &str| Program::from_text(&text(mul, add, more)).unwrap();
+    assert_eq!(finals(&of(3, 0, "")), []);
+    let [d, y, z] = [0, 1, 2].map(|k: usize| BufferId::try_from(k).unwrap());
+    assert_eq!(finals(&of(3, 5, "")), [(d, vec![5; 8]), (y, vec![5; 8])]);
+    check_wrong(&of(3, 5, "read y expect u8 fill 5"), &[0]);
+    // Into a buffer with declared contents too.
+    let mixed = of(3, 5, "pinned z 8 = u8 fill 9\nhost copy z[0..4] <- y[0..4]");
+    assert_eq!(finals(&mixed)[2], (z, vec![5, 5, 5, 5, 9, 9, 9, 9]));
+    // Where a kernel without a formula writes there, nobody knows what is there.
+    assert_eq!(finals(&of(3, 5, "kernel u on s writes d")), []);
+}
