@@ -63,12 +63,53 @@ fn small_registered_blocks_lie_in_pages_of_their_own() {
     });
 }
 
+/// Of a pageable source a driver takes the bytes that are there when it is called, whatever the stream still has to do. In the first copy
+/// nobody has written them; the others find what host functions write.
+#[test]
+fn what_a_stream_writes_to_pageable_memory_is_in_its_later_copies() {
+    let text = "stream s\nstream t\nevent e\npageable x 256 = f32 fill 1\npinned y 256 = f32 fill 2\ndevice d 256\ndevice k 256\n\
+        pinned p 256\npinned q 256\ncopy d <- x on s\ncopy p <- d on s\n\
+        host fn on s reads x, y writes x computes f32 add\nrecord e on s\nwait e on t\ncopy k <- x on t\ncopy q <- k on t\nsync t\n\
+        read p expect f32 fill 1\nread q expect f32 fill 3\n\
+        memset x[0..100] 0 on s\ncopy d <- x on s\ncopy p <- d on s\nsync s\nread p[0..100] expect f32 fill 0\n\
+        read p[100..256] expect f32 fill 3\n";
+    kit::alone(&crate::everywhere(6), |soft| {
+        let driver = Driver::open().unwrap();
+        let program = Program::read(text.as_bytes()).unwrap();
+        assert!(is_safe(&program));
+        agrees(&program, &driver, "written late");
+        broke_no_rule(soft, &program, "written late");
+        let ran = cuda::run(&program, &driver, 0).unwrap();
+        assert!(ran.reads.iter().all(|read| read.n_wrong == 0));
+    });
+}
+
+/// A stream in which nothing is waits for nothing when it is waited for, whatever the legacy stream still does; a copy there waits.
+#[test]
+fn a_copy_within_the_host_comes_after_the_legacy_stream() {
+    let text = "stream b blocking\npinned x 64 = f32 fill 1\npinned y 64 = f32 fill 0\n\
+        host fn on 0 reads x writes x computes f32 affine 2 0\ncopy y <- x on b\nread y expect f32 fill 2\n";
+    kit::alone(&crate::everywhere(6), |soft| {
+        let driver = Driver::open().unwrap();
+        let program = Program::read(text.as_bytes()).unwrap();
+        assert!(is_safe(&program));
+        agrees(&program, &driver, "behind the legacy stream");
+        broke_no_rule(soft, &program, "behind the legacy stream");
+        assert_eq!(cuda::run(&program, &driver, 0).unwrap().reads[0].n_wrong, 0);
+    });
+}
+
+/// How many programs are drawn.
+fn seeds() -> u64 {
+    std::env::var("SPANLIFT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60)
+}
+
 #[test]
 fn random_safe_programs_end_with_the_simulators_values() {
     kit::alone(&crate::everywhere(6), |soft| {
         let driver = Driver::open().unwrap();
         let (mut n_safe, mut n_refused) = (0, 0);
-        for seed in 0..60 {
+        for seed in 0..seeds() {
             let program = random(seed, Kinds { kernels: false });
             if is_safe(&program) {
                 n_safe += 1;
@@ -89,7 +130,7 @@ fn kernels_compute_their_formulas_in_their_place() {
     kit::alone(&crate::everywhere(4), |soft| {
         let driver = Driver::open().unwrap();
         let (mut n_safe, mut n_launches) = (0, 0);
-        for seed in 100..160 {
+        for seed in 100..100 + seeds() {
             let program = random(seed, Kinds { kernels: true });
             if is_safe(&program) {
                 n_safe += 1;

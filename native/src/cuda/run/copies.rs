@@ -27,8 +27,9 @@ impl Issue<'_> {
             return Ok(());
         }
         if to_host && from_host {
-            // Wholly synchronous, in the stream's order.
-            stream.synchronize()?;
+            // Wholly synchronous, in the stream's order: what is enqueued there comes after the legacy stream's work too, which a
+            // sync of the stream alone does not wait for.
+            self.tick(copy.stream, true)?;
             self.host_copy(&copy.dst, &copy.src)?;
             self.note(command, Op::Copy(copy.clone()));
             return Ok(());
@@ -47,6 +48,9 @@ impl Issue<'_> {
             true => Queue::Now(&context),
             false => Queue::On(&stream),
         };
+        if !copy.sync && self.is_read_early(&copy.src) {
+            self.tick(copy.stream, true)?;
+        }
         let mut pieces = Vec::new();
         let (dst, src) = (self.part(&copy.dst), self.part(&copy.src));
         self.blocks.copy(queue, (dst, src), n, |to, from, len| pieces.push((to, from, len)))?;
@@ -104,6 +108,7 @@ impl Issue<'_> {
             return Ok(());
         }
         if self.is_host(dst) {
+            self.writes_late(dst);
             self.host_fn(index, &stream, self.blocks.filler(self.part(dst), value)?)?;
             if sync {
                 stream.synchronize()?;

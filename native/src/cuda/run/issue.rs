@@ -58,6 +58,9 @@ pub(super) struct Issue<'p> {
     pub(super) blocks: Blocks,
     /// Streams that a pool noted for a buffer.
     noted: Vec<Vec<StreamId>>,
+    /// Of each block, whether a stream's host function writes it: what is there when the host comes to a later command is not what
+    /// the stream's order says.
+    is_written_late: Vec<bool>,
     /// Buffers whose memory another one takes over.
     is_reused: Vec<bool>,
     /// Buffers that are unregistered instead of freed.
@@ -161,6 +164,7 @@ impl<'p> Issue<'p> {
             events,
             blocks,
             noted: vec![Vec::new(); n_buffers],
+            is_written_late: vec![false; n_buffers],
             is_reused,
             is_registered,
             parked: BTreeMap::new(),
@@ -275,6 +279,7 @@ impl<'p> Issue<'p> {
                 // A formula has three operands at most.
                 let n_reads = if compute.is_some() { 3 } else { reads.len() };
                 let reads: Vec<Part<'_>> = reads.iter().take(n_reads).map(|r| self.part(r)).collect();
+                self.writes_late(write);
                 self.host_fn(index, &stream, self.blocks.host_work(work, &reads, self.part(write))?)?;
             }
             Op::HostRead { region, expect } => self.look(index, region, expect.as_ref())?,
@@ -357,6 +362,19 @@ impl<'p> Issue<'p> {
 
     pub(super) fn block(&self, buffer: BufferId) -> BufferId {
         self.facts.buffer(buffer).block
+    }
+
+    pub(super) fn writes_late(&mut self, region: &Region) {
+        let block = self.block(region.buffer);
+        self.is_written_late[block.index()] = true;
+    }
+
+    /// Whether a driver may read a source before its stream comes to the copy and find it as it was: it copies pageable memory away
+    /// while the call lasts, up to 1 MiB whatever its stream still has to do (seen on an H100), where the documentation says that
+    /// it may wait for the stream first.
+    pub(super) fn is_read_early(&self, src: &Region) -> bool {
+        let facts = self.facts.buffer(src.buffer);
+        facts.space == Space::Pageable && self.is_written_late[facts.block.index()]
     }
 
     pub(super) fn part<'r>(&self, region: &'r Region) -> Part<'r> {
