@@ -21,7 +21,7 @@ use crate::{bytes, config, engine, n_wrong, schedules};
 /// From so many bytes on a piece has a call of its own, on a device that copies 1 GB/s with calls of 5.3 us.
 const OWN_CALL: usize = 5300;
 
-fn slow_device() -> EngineConfig {
+pub(crate) fn slow_device() -> EngineConfig {
     let mut machine = Calibration::recorded("gen5").expect("it is recorded").machine().clone();
     let source = Source { grade: Grade::Assumed, text: "so that few bytes are many".into() };
     machine.set("d2d_bw", 1.0, source).expect("a rate");
@@ -30,7 +30,7 @@ fn slow_device() -> EngineConfig {
     EngineConfig { calibration: Some(calibration), ..config() }
 }
 
-fn slow() -> Engine {
+pub(crate) fn slow() -> Engine {
     Engine::open(0, slow_device()).expect("the software driver is loaded")
 }
 
@@ -405,7 +405,7 @@ fn every_piece_is_seen_by_the_race_detector() {
     });
 }
 
-fn recorded(recorder: &Recorder, config: EngineConfig) -> Engine {
+pub(crate) fn recorded(recorder: &Recorder, config: EngineConfig) -> Engine {
     let driver = Cuda::open_first(&["libcuda.so"]).expect("the software driver is loaded");
     Engine::on(&driver, 0, EngineConfig { recorder: Some(recorder.clone()), ..config }).expect("opens")
 }

@@ -12,6 +12,7 @@ mod moves;
 mod ordering;
 mod pipelines;
 mod safety;
+mod scattered;
 mod threads;
 mod transfers;
 

@@ -19,6 +19,7 @@ use super::device::{Block, DeviceSlice, OnDevice, OwnOnDevice};
 use super::journal::{By, Call};
 use super::open::{ALIGN, Engine};
 use super::pool::is_refused;
+use super::ring::{Several, Watch};
 use super::slot::{Planted, Slot};
 use super::{EngineError, transfer};
 
@@ -26,6 +27,27 @@ use super::{EngineError, transfer};
 const ENTRIES: usize = 1 << 14;
 /// Bytes of an entry: no more than a piece has of so few that one warp copies them soon, nor fewer than are worth an entry.
 const PART: (usize, usize) = (4 << 10, 64 << 10);
+
+/// A view of so many bytes comes home by itself: the link takes longer for it than the call costs.
+const APART: usize = 4 << 20;
+/// Fewer views than this come home by themselves: room for them, a copy of each and one transfer would take as long.
+const FEWEST: usize = 4;
+/// Bytes of the device's memory that those take at a time which come home together.
+const TOGETHER: usize = 64 << 20;
+/// Their places there: the kernel's wide loads and stores, and little between them that crosses the link for nobody.
+const CLOSE: usize = 16;
+
+/// Views that come home together.
+struct Group<'v, T> {
+    bytes: usize,
+    views: Vec<(&'v DeviceSlice<T>, &'v mut [T])>,
+}
+
+impl<T> Default for Group<'_, T> {
+    fn default() -> Self {
+        Group { bytes: 0, views: Vec::new() }
+    }
+}
 
 /// The kernel that copies lists, and the tables that it reads them from.
 pub(super) struct Lists {
@@ -186,14 +208,78 @@ impl Engine {
         views: &[DeviceSlice<T>],
     ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
         transfer::sized::<T>()?;
-        let packing = Packing::new(views.iter().map(DeviceSlice::bytes), ALIGN)?;
-        let own = self.alloc::<u8>(stream, packing.bytes())?.share();
+        let (own, packing) = self.together(stream, views.iter(), ALIGN)?;
         let places = packing.places();
-        let own: Vec<DeviceSlice<T>> =
-            places.map(|(at, n)| DeviceSlice::new(&own.block, at, n / size_of::<T>())).collect();
-        let pieces: Vec<Piece<'_>> = views.iter().zip(&own).map(|(from, to)| Piece::new(from, to)).collect();
+        Ok(places.map(|(at, n)| DeviceSlice::new(&own.block, at, n / size_of::<T>())).collect())
+    }
+
+    /// The elements of views in a block of their own, each at a multiple of `align` bytes.
+    fn together<'v, T: Pod>(
+        &self,
+        stream: &Stream,
+        views: impl Iterator<Item = &'v DeviceSlice<T>> + Clone,
+        align: usize,
+    ) -> Result<(DeviceSlice<u8>, Packing), EngineError> {
+        let packing = Packing::new(views.clone().map(DeviceSlice::bytes), align)?;
+        let own = self.alloc::<u8>(stream, packing.bytes())?.share();
+        let piece = |(from, (at, n)): (&'v DeviceSlice<T>, (usize, usize))| {
+            Piece::between((&from.block, from.at), (&own.block, at), n)
+        };
+        let pieces: Vec<Piece<'_>> = views.zip(packing.places()).map(piece).collect();
         self.copy_list(stream, &pieces)?;
-        Ok(own)
+        Ok((own, packing))
+    }
+
+    /// Brings views of any blocks into slices of their lengths, small ones together.
+    pub(super) fn download_scattered<T: Pod>(
+        &self,
+        stream: &Stream,
+        views: Vec<(&DeviceSlice<T>, &mut [T])>,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let total = views.iter().fold(0usize, |sum, (view, _)| sum.saturating_add(view.bytes()));
+        let mut told = Several::of(watch, total);
+        let is_small = |view: &&DeviceSlice<T>| view.bytes() < APART;
+        let is_many = FEWEST <= views.iter().filter(|(view, _)| is_small(view)).count();
+        let mut group = Group::default();
+        for (view, to) in views {
+            if !(is_many && is_small(&view)) {
+                told.part(view.bytes(), |watch| self.download_watched(stream, view, to, watch))?;
+                continue;
+            }
+            if TOGETHER < group.bytes + view.bytes() {
+                let full = std::mem::take(&mut group);
+                told.part(full.bytes, |watch| self.download_group(stream, full, watch))?;
+            }
+            group.bytes += view.bytes();
+            group.views.push((view, to));
+        }
+        told.part(group.bytes, |watch| self.download_group(stream, group, watch))
+    }
+
+    fn download_group<T: Pod>(
+        &self,
+        stream: &Stream,
+        group: Group<'_, T>,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let Group { bytes, views } = group;
+        if FEWEST <= views.len() {
+            match self.together(stream, views.iter().map(|(view, _)| *view), CLOSE) {
+                Ok((block, packing)) => {
+                    let mut to: Vec<&mut [u8]> =
+                        views.into_iter().map(|(_, to)| bytemuck::cast_slice_mut(to)).collect();
+                    return self.fetch(stream, (&block.block, 0), (&mut to, &packing), watch);
+                }
+                // They come home without room on the device, too.
+                Err(EngineError::OutOfMemory { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut told = Several::of(watch, bytes);
+        views.into_iter().try_for_each(|(view, to)| {
+            told.part(view.bytes(), |watch| self.download_watched(stream, view, to, watch))
+        })
     }
 
     fn copy_list(&self, stream: &Stream, pieces: &[Piece<'_>]) -> Result<(), EngineError> {

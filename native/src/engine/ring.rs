@@ -130,7 +130,8 @@ impl<'a> Several<'a> {
         }
         let progress = |done: usize, _: usize| {
             if let Some(progress) = all.progress {
-                progress(before.saturating_add(done), total);
+                // What lies between tensors comes along and is nobody's.
+                progress(before.saturating_add(done.min(n)), total);
             }
         };
         let is_told = all.progress.is_some();

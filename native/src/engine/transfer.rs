@@ -17,7 +17,7 @@ use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
-use super::ring::{Ring, Several, Source, Watch};
+use super::ring::{Ring, Source, Watch};
 use super::{EngineError, copy, slot};
 
 /// Bytes of a result from which on large pages are asked for: two of them.
@@ -206,11 +206,30 @@ impl Engine {
 
     /// Brings tensors that lie in one block, as [`Engine::upload_all`] made them, into slices: one transfer for all.
     ///
-    /// Views of other blocks, or in another order, are brought one by one; sooner, where they are many and small, out of the block that
-    /// [`Engine::compact_all`] makes of them.
+    /// Views of other blocks, or in another order, that have less than 4 MiB each are brought together on the device first, as
+    /// [`Engine::compact_all`] does, where there are four of them or more; the others are brought one by one.
     ///
     /// # Errors
     /// The numbers or lengths differ, or as [`Engine::download`].
+    ///
+    /// # Cost
+    /// What is brought together takes memory of the device for as long as the call, 64 MiB at most; where the device has not as much, each
+    /// view is brought by itself.
+    ///
+    /// # Examples
+    /// ```
+    /// # use spanlift_native::engine::{Config, Engine};
+    /// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+    /// let stream = engine.stream();
+    /// let mut weights = Vec::new();
+    /// for k in 0..100u8 {
+    ///     weights.push(engine.upload(stream, &[k; 1000])?.share()); // a block each
+    /// }
+    /// let mut home = vec![[0; 1000]; weights.len()];
+    /// engine.download_all(stream, &weights, &mut home)?; // one transfer
+    /// assert_eq!(home[99], [99; 1000]);
+    /// # Ok::<(), spanlift_native::engine::EngineError>(())
+    /// ```
     pub fn download_all<T: Pod>(
         &self,
         stream: &Stream,
@@ -234,7 +253,7 @@ impl Engine {
         if from.len() != to.len() {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
-        let mut slices: Vec<&mut [T]> = to.iter_mut().map(AsMut::as_mut).collect();
+        let slices: Vec<&mut [T]> = to.iter_mut().map(AsMut::as_mut).collect();
         for (from, to) in from.iter().zip(&slices) {
             if from.len() != to.len() {
                 return Err(EngineError::Length { from: from.len(), to: to.len() });
@@ -250,13 +269,7 @@ impl Engine {
                 let mut bytes: Vec<&mut [u8]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
                 self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), watch)
             }
-            _ => {
-                let total = from.iter().fold(0usize, |sum, view| sum.saturating_add(view.bytes()));
-                let mut told = Several::of(watch, total);
-                from.iter().zip(&mut slices).try_for_each(|(from, to)| {
-                    told.part(from.bytes(), |watch| self.download_watched(stream, from, to, watch))
-                })
-            }
+            _ => self.download_scattered(stream, from.iter().zip(slices).collect(), watch),
         }
     }
 
@@ -412,7 +425,7 @@ impl Engine {
     }
 
     /// Brings the bytes of a packing from a block into slices.
-    fn fetch(
+    pub(super) fn fetch(
         &self,
         stream: &Stream,
         (block, at): (&Block, usize),
