@@ -3,8 +3,8 @@
 
     soak.py [--seconds 600]
 
-Programs through the checker, the transitive closure and the explorer; damaged files through every reader; views and memory maps
-against sets of bytes; operators against matrices. Each has its share of the time: it runs with twice as many draws as before
+Programs through the checker, the transitive closure and the explorer, through the simulator and on the driver in software; transfers of
+the engine; damaged files through every reader; views and memory maps against sets of bytes; operators against matrices. Each has its share of the time: it runs with twice as many draws as before
 for as long as that fits. Ends with 1 at the first failure, which names its seed, and writes nothing then.
 """
 import argparse, datetime, json, os, pathlib, re, subprocess, sys, time
@@ -15,20 +15,27 @@ FUZZED = re.compile(r"^\.*([^.].*): (\d+) files from seed \d+, (\d+) of them usa
 
 # What is drawn, its share of the time, where the number of draws is said, with how many it begins, and the tests.
 DRAWN = [
-    ("programs, checker and explorer", 0.35, "SPANLIFT_RANDOM_PROGRAMS", 2000, "hazard", ["random::", "explore::", "witness::", "each::"]),
-    ("memory maps against a model of bytes", 0.15, "SPANLIFT_SEEDS", 300, "spans", ["maps::random_maps"]),
-    ("pairs of views against sets of bytes, times 25,000", 0.2, "SPANLIFT_OVERLAP_TIMES", 1, "spans", ["overlap::"]),
+    ("programs, checker and explorer", 0.3, "SPANLIFT_RANDOM_PROGRAMS", 2000, "hazard", ["random::", "explore::", "witness::", "each::"]),
+    ("memory maps against a model of bytes", 0.1, "SPANLIFT_SEEDS", 300, "spans", ["maps::random_maps"]),
+    ("simulator against one that looks once a nanosecond", 0.15, "SPANLIFT_SEEDS", 300, "lib", ["sim::tests::ticks"]),
+    ("programs on the driver in software, against the simulator's values", 0.1, "SPANLIFT_SEEDS", 60, "cuda", ["run::random", "run::kernels"]),
+    ("pairs of views against sets of bytes, times 25,000", 0.15, "SPANLIFT_OVERLAP_TIMES", 1, "spans", ["overlap::"]),
 ]
+
+
+def which(name):
+    """A test program by its name, or those of the libraries."""
+    return ["--lib"] if name == "lib" else ["--test", name]
 
 
 def built(name):
     """Builds a test, whose time is not counted."""
-    subprocess.run(["cargo", "test", "--quiet", "--workspace", "--test", name, "--no-run"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "test", "--quiet", "--workspace", *which(name), "--no-run"], cwd=ROOT, check=True)
 
 
 def test(name, words, env, shown=False):
     """Runs tests; gives the seconds they took and what they printed."""
-    command = ["cargo", "test", "--quiet", "--workspace", "--test", name, "--", *words, *(["--nocapture"] if shown else [])]
+    command = ["cargo", "test", "--quiet", "--workspace", *which(name), "--", *words, *(["--nocapture"] if shown else [])]
     began = time.monotonic()
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if ran.returncode != 0:
@@ -58,7 +65,11 @@ def main():
         draws, spent = doubled(share * seconds, variable, draws, name, words)
         runs.append({"what": what, "draws": draws, "by": variable, "seconds": round(spent, 1), "failures": 0})
         print(json.dumps(runs[-1]), flush=True)
-    each = max(1, round(0.2 * seconds))
+    each = max(1, round(0.1 * seconds))
+    built("engine")
+    spent, _ = test("engine", ["draws::"], {"SPANLIFT_FUZZ_SECONDS": str(each)})
+    runs.append({"what": "transfers of three engines against plain copies of bytes", "by": "SPANLIFT_FUZZ_SECONDS", "seconds": round(spent, 1), "failures": 0})
+    print(json.dumps(runs[-1]), flush=True)
     built("fuzz")
     spent, said = test("fuzz", ["--test-threads=8"], {"SPANLIFT_FUZZ_SECONDS": str(each)}, shown=True)
     files = {reader: {"files": int(n), "usable": int(good)} for reader, n, good in FUZZED.findall(said)}
