@@ -37,8 +37,9 @@ use crate::legend;
 use crate::model::Model;
 use crate::rows::{Group, Rows, Shown, order};
 use crate::scene::Scene;
+use crate::text;
 use crate::theme::Theme;
-use crate::timeline::{Frame, Overlay, RULER, Timeline, links};
+use crate::timeline::{self, Frame, Overlay, RULER, Timeline, links};
 use crate::view::TimeView;
 pub use steps::{BufferState, Queue, State};
 pub use totals::{Total, Totals};
@@ -129,6 +130,20 @@ impl App {
     /// Left end and width of the part of the canvas that shows time.
     pub fn plot(&self) -> (f64, f64) {
         (self.frame.gutter, self.frame.plot_width)
+    }
+
+    /// Which time is on screen, in words.
+    pub fn on_screen(&self) -> String {
+        let (view, (first, last)) = (self.view, self.model.extent());
+        // The end of the last step is not the beginning of another.
+        let last = if timeline::is_schedule(&self.model.trace) { last.saturating_sub(1) } else { last };
+        let [from, to] = [view.start_ns(), view.end_ns()].map(|at| at.clamp(first, last));
+        let length = to.saturating_sub(from);
+        // So close that both ends would read alike: how long it is says more, and where by as many digits as tell it.
+        if length.saturating_mul(1000) < to.saturating_sub(self.model.rows.zero()) {
+            return format!("{} from {}", text::time(length), self.model.moment(from));
+        }
+        format!("{} to {}", self.model.clock(from), self.model.clock(to))
     }
 
     /// The time on screen.
@@ -511,6 +526,11 @@ impl App {
         // Just wide enough to be seen beside what is around it; what has no length is as wide at any scale.
         if start < end && x1 - x0 < 2.0 {
             self.fit(start, end, width / 48.0);
+            // At the beginning of a trace half of that would be time before it.
+            let [x0, x1] = <[i64; 2]>::from(self.limits()).map(|at| self.view.x_from_time(at));
+            if width < x1 - x0 {
+                self.centre(width / 2.0);
+            }
         } else if x0 < 0.0 || x1 > width {
             if x1 - x0 > width * 0.9 {
                 self.fit(start, end, 0.2);
@@ -535,7 +555,12 @@ impl App {
         let (width, (first, last)) = (self.frame.plot_width, self.limits());
         let (x0, x1) = (self.view.x_from_time(first), self.view.x_from_time(last));
         let edge = width * 0.04;
-        self.pan((x - width / 2.0).clamp((x0 - edge).min(0.0), (x1 - width + edge).max(0.0)));
+        let (mut least, mut most) = (x0 - edge, x1 - width + edge);
+        // All of it is less than what is on screen.
+        if most < least {
+            (least, most) = (least.min(0.0), most.max(0.0));
+        }
+        self.pan((x - width / 2.0).clamp(least, most));
     }
 
     /// Scrolls until the row of a slice is on screen.

@@ -150,6 +150,7 @@ fn written(ns: i128, step: i128, unit: usize, signed: bool) -> String {
         let all = format!("{part:0width$}", width = UNITS[unit].2 as usize);
         format!(".{}", &all[..n_digits as usize])
     };
+    let whole = grouped(u64::try_from(whole).unwrap_or(u64::MAX));
     format!("{sign}{whole}{fraction} {name}")
 }
 
@@ -176,7 +177,7 @@ mod tests {
             (42_946_100, "42.9461 ms"),
             (-1_000_001, "-1.000001 ms"),
             (12_000_000_340, "12.00000034 s"),
-            (i64::MIN, "-9223372036.854775808 s"),
+            (i64::MIN, "-9,223,372,036.854775808 s"),
         ] {
             assert_eq!(exact(ns), words);
         }

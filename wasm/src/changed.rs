@@ -9,7 +9,9 @@ pub(crate) type Area = (f64, f64, f64, f64);
 /// Further than any line or letter reaches beyond what it says of itself.
 const ROOM: f64 = 2.0;
 /// Of more areas than this the whole picture is less work.
-const MOST: usize = 60;
+const MOST: usize = 100;
+/// So many shapes of a row are looked at for one that stays: a bar has lost or gained some before it.
+const AHEAD: usize = 24;
 
 /// The areas outside which two pictures are the same; nothing where they have little in common, or do not say their rows.
 pub(crate) fn areas(old: &Scene, new: &Scene) -> Option<Vec<Area>> {
@@ -21,8 +23,7 @@ pub(crate) fn areas(old: &Scene, new: &Scene) -> Option<Vec<Area>> {
     while found.len() <= MOST {
         let (a, b) = (top(old, i), top(new, j));
         if a.is_infinite() && b.is_infinite() {
-            let all: f64 = found.iter().map(|(l, t, r, b)| (r - l) * (b - t)).sum();
-            return (2.0 * all < new.width * new.height).then_some(found);
+            return Some(found);
         }
         let (mut was, mut is): (&[Shape], &[Shape]) = (&[], &[]);
         if a <= b {
@@ -33,40 +34,64 @@ pub(crate) fn areas(old: &Scene, new: &Scene) -> Option<Vec<Area>> {
             is = row(new, j);
             j += 1;
         }
-        // What a row begins and ends with is mostly the same.
-        let same = was.iter().zip(is).take_while(|(a, b)| a == b).count();
-        (was, is) = (&was[same..], &is[same..]);
-        let same = was.iter().rev().zip(is.iter().rev()).take_while(|(a, b)| a == b).count();
-        (was, is) = (&was[..was.len() - same], &is[..is.len() - same]);
-        let mut all = (f64::INFINITY, f64::INFINITY, 0.0_f64, 0.0_f64);
-        for shape in was.iter().chain(is) {
-            let (l, t, r, b) = wider(shape.bounds());
-            all = (all.0.min(l), all.1.min(t), all.2.max(r), all.3.max(b));
+        let first = found.len();
+        let mut differs = |shape: &Shape| {
+            let new = wider(shape);
+            let mut of_row = found[first..].iter_mut();
+            // Of one bar, or close enough: an area more is more work than what lies between.
+            match of_row.find(|old| {
+                (old.1, old.3) == (new.1, new.3)
+                    || size(joined(**old, new)) <= 1.3 * (size(**old) + size(new))
+            }) {
+                Some(old) => *old = joined(*old, new),
+                None => found.push(new),
+            }
+        };
+        // What is in both stands in the same order in both; all else is painted anew.
+        for shape in is {
+            match was.iter().take(AHEAD).position(|old| old == shape) {
+                Some(n) => {
+                    was[..n].iter().for_each(&mut differs);
+                    was = &was[n + 1..];
+                }
+                None => differs(shape),
+            }
         }
-        if all.0 < all.2 {
-            found.push(all);
-        }
+        was.iter().for_each(&mut differs);
     }
     None
 }
 
-/// Hands over the shapes of a picture that an area meets, from back to front.
-pub(crate) fn each_within(scene: &Scene, area: Area, act: &mut dyn FnMut(&Shape)) {
+/// The shapes of a picture that an area meets, from back to front.
+pub(crate) fn within(scene: &Scene, area: Area) -> Vec<&Shape> {
+    let mut found = Vec::new();
     for k in 0..scene.rows.len() {
         if area.3 + ROOM <= top(scene, k) || top(scene, k + 1) <= area.1 - ROOM {
             continue;
         }
         for shape in row(scene, k) {
-            let (l, t, r, b) = wider(shape.bounds());
+            let (l, t, r, b) = wider(shape);
             if l < area.2 && area.0 < r && t < area.3 && area.1 < b {
-                act(shape);
+                found.push(shape);
             }
         }
     }
+    found
 }
 
-fn wider((l, t, r, b): Area) -> Area {
-    (l - ROOM, t - ROOM, r + ROOM, b + ROOM)
+fn joined(a: Area, b: Area) -> Area {
+    (a.0.min(b.0), a.1.min(b.1), a.2.max(b.2), a.3.max(b.3))
+}
+
+fn size((l, t, r, b): Area) -> f64 {
+    (r - l) * (b - t)
+}
+
+/// The room of a shape with all that reaches beyond what it says of itself: of a rectangle a part of a pixel.
+fn wider(shape: &Shape) -> Area {
+    let (l, t, r, b) = shape.bounds();
+    let room = if let Shape::Rect(_) = shape { 1.0 } else { ROOM };
+    (l - room, t - room, r + room, b + room)
 }
 
 fn top(scene: &Scene, k: usize) -> f64 {
@@ -82,6 +107,8 @@ fn row(scene: &Scene, k: usize) -> &[Shape] {
 mod tests {
     use super::*;
     use crate::memory::MemoryApp;
+    use crate::memory::frame::{BAR, NAME, SMALL};
+    use crate::scene::{Anchor, Rect, Text};
     use crate::testing::Random;
     use crate::theme::Theme;
 
@@ -96,6 +123,37 @@ mod tests {
             None => true,
         };
         one.shapes.iter().filter(is_new).map(Shape::bounds).collect()
+    }
+
+    #[test]
+    fn a_bar_that_changes_leaves_the_words_below_it() {
+        let picture = |pieces: &[(f64, f64)], name: &str| {
+            let mut scene = Scene::new(900.0, 60.0, Theme::LIGHT.ground);
+            scene.rows.push((10.0, 0));
+            for &(x, w) in pieces {
+                scene.add(Rect::filled(x, 10.0, w, BAR, Theme::LIGHT.accent));
+            }
+            scene.add(Text::new(90.0, 10.0 + BAR / 2.0, NAME, Theme::LIGHT.ink, name).anchored(Anchor::End));
+            // As a ruler has them.
+            for k in 0..8 {
+                let x = 100.0 + 100.0 * f64::from(k);
+                scene.add(Rect::filled(x, 10.0 + BAR, 1.0, 3.0, Theme::LIGHT.dim));
+                scene.add(Text::new(x, 10.0 + BAR + 9.0, SMALL - 0.5, Theme::LIGHT.dim, "8 MiB"));
+            }
+            scene
+        };
+        let old = picture(&[(100.0, 300.0), (420.0, 10.0), (450.0, 10.0)], "0x7f00");
+        for (pieces, name, n_words) in [
+            (&[(100.0, 300.0), (430.0, 10.0), (450.0, 10.0)][..], "0x7f00", 0),
+            (&[(100.0, 300.0), (450.0, 10.0)], "0x7f00", 0),
+            (&[(100.0, 200.0), (310.0, 20.0), (420.0, 10.0), (450.0, 10.0)], "0x7f20", 1),
+        ] {
+            let new = picture(pieces, name);
+            let areas = areas(&old, &new).unwrap();
+            let painted = areas.iter().flat_map(|&area| within(&new, area));
+            let words = painted.filter(|shape| matches!(shape, Shape::Text(_))).count();
+            assert!(!areas.is_empty() && words == n_words, "{words} words in {areas:?}");
+        }
     }
 
     #[test]
@@ -136,9 +194,8 @@ mod tests {
                         let s = shape.bounds();
                         s.0 < r && l < s.2 && s.1 < b && t < s.3
                     };
-                    let mut painted = Vec::new();
-                    each_within(&now, (l, t, r, b), &mut |shape| painted.push(shape.clone()));
-                    assert!(now.shapes.iter().filter(meets).all(|s| painted.contains(s)));
+                    let painted = within(&now, (l, t, r, b));
+                    assert!(now.shapes.iter().filter(meets).all(|s| painted.contains(&s)));
                 }
             }
             last = now;

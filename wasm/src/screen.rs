@@ -7,11 +7,13 @@ use crate::grip::{Grip, Turn};
 use crate::memory::MemoryApp;
 use crate::model::Model;
 use crate::pack::{Content, DEEP_COPY, PageItem};
-use crate::scene::{Rect, Scene};
+use crate::scene::{Rect, Scene, Shape};
 use crate::theme::Theme;
 
 /// Pixels between the past of a snapshot and its map.
 const GAP: f64 = 10.0;
+/// Width and height of what the style sheet puts over the lower left corner where rows go on below the edge.
+const MARK: (f64, f64) = (84.0, 18.0);
 
 /// What a viewer shows.
 #[derive(Debug, Clone)]
@@ -108,8 +110,24 @@ impl Screen {
         either!(self, app => app.resize(width, height));
     }
 
-    /// The picture.
+    /// The picture as it is on screen: without words below the mark that says that rows go on below the edge.
     pub fn scene(&mut self) -> Scene {
+        let mut scene = self.drawn();
+        if self.goes_on() {
+            for shape in &mut scene.shapes {
+                // Without its text rather than out of the list: rows know the places of their shapes.
+                if let Shape::Text(text) = shape
+                    && scene.height - MARK.1 < text.y + 0.55 * text.size
+                    && text.bounds().0 < MARK.0
+                {
+                    text.text.clear();
+                }
+            }
+        }
+        scene
+    }
+
+    fn drawn(&mut self) -> Scene {
         either!(self, app => app.scene())
     }
 
@@ -128,7 +146,7 @@ impl Screen {
                 app.resize(width, app.end());
             }
         }
-        let mut scene = self.scene();
+        let mut scene = self.drawn();
         let end = either!(self, app => app.end()) - self.scroll();
         scene.height = scene.height.min(end.max(1.0));
         if let Screen::Memory(app) = self
@@ -255,6 +273,37 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn no_words_lie_below_the_mark_that_rows_go_on() {
+        let storage = |k: u32| format!(r#"{{"id": "storage {k}", "device": "cpu", "bytes": 8}}"#);
+        let tensor = |k: u32| {
+            let storage = format!(r#""storage": "storage {k}", "dtype": "f32""#);
+            format!(r#"{{"name": "a view with a long name {k}", {storage}, "shape": [2], "strides": [1]}}"#)
+        };
+        let all = |of: &dyn Fn(u32) -> String| (0..20).map(of).collect::<Vec<_>>().join(", ");
+        let json = format!(r#"{{"storages": [{}], "tensors": [{}]}}"#, all(&storage), all(&tensor));
+        let content = Content::Layout { json, to: String::new(), kind: MoveKind::Aware };
+        let mut screen = Screen::open(&PageItem { name: "l".to_owned(), content }, Theme::LIGHT).unwrap();
+        let mut n_covered = 0;
+        for height in 200..300 {
+            let height = f64::from(height);
+            screen.resize(300.0, height);
+            let meets = |text: &&crate::scene::Text| {
+                let (l, t, _, b) = text.bounds();
+                l < 78.0 && t < height && height - 17.0 < b && !text.text.is_empty()
+            };
+            assert!(screen.goes_on());
+            assert_eq!(screen.scene().texts().find(meets), None, "{height}");
+            n_covered += screen.drawn().texts().filter(meets).count();
+            // What is saved has no mark.
+            let saved = screen.picture(None, Theme::LIGHT);
+            assert!(saved.texts().all(|text| !text.text.is_empty()));
+        }
+        assert!(n_covered > 50, "{n_covered} names would have been covered");
+        screen.set_scroll(f64::INFINITY);
+        assert!(!screen.goes_on() && screen.scene() == screen.drawn());
     }
 
     #[test]

@@ -77,28 +77,34 @@ pub fn end(text: &str, size: f64, bold: bool, room: f64) -> String {
 /// `text` broken at spaces into lines of at most `room` pixels; a longer word is cut.
 pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    // How wide the last line is: measured anew for each word, a long text would take its square.
+    let mut units = 0.0;
     for word in text.split_whitespace() {
         let word = fit(word, size, false, room).unwrap_or_default();
+        let longer = word.chars().fold(units + advance(' '), |sum, c| sum + advance(c));
         match lines.last_mut() {
-            Some(line) if width(&format!("{line} {word}"), size, false) <= room => {
+            Some(line) if longer * size <= room => {
                 line.push(' ');
                 line.push_str(&word);
+                units = longer;
             }
-            _ => lines.push(word),
+            _ => {
+                units = word.chars().map(advance).sum();
+                lines.push(word);
+            }
         }
     }
     lines
 }
 
-/// A length of time with its unit: `98 µs`, `1.234 ms`.
+/// A length of time with its unit, in the form in which points in time are told: `98 µs`, `5.3 µs`, `12,345.6 s`.
 pub fn time(ns: i64) -> String {
     let written = Nanos(ns).to_string().replace(" us", " µs");
-    match written.split_once('.') {
-        Some((whole, rest)) if rest.trim_start_matches('0').starts_with(' ') => {
-            format!("{whole} {}", rest.trim_start_matches('0').trim_start())
-        }
-        _ => written,
-    }
+    let (number, unit) = written.split_once(' ').unwrap_or((&written, ""));
+    let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
+    let rest = rest.trim_end_matches('0');
+    let point = if rest.is_empty() { "" } else { "." };
+    format!("{}{point}{rest} {unit}", grouped(whole))
 }
 
 /// A number of bytes with its unit: `4 MiB`, `3.81 MiB`, `999 B`.
@@ -207,7 +213,10 @@ mod tests {
     fn quantities_carry_units() {
         assert_eq!(time(98_000), "98 µs");
         assert_eq!(time(98_010), "98.01 µs");
+        assert_eq!(time(5_300), "5.3 µs");
         assert_eq!(time(-1), "-1 ns");
+        assert_eq!(time(12_345_600_000_000), "12,345.6 s");
+        assert_eq!(time(-4_000_000_000_000), "-4,000 s");
         assert_eq!(bytes(4 << 20), "4 MiB");
         assert_eq!(bytes(4_000_000), "3.81 MiB");
         assert_eq!(rate(4 << 20, 98_000).as_deref(), Some("42.8 GB/s"));

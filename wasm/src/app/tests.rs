@@ -80,6 +80,37 @@ fn what_is_stepped_to_comes_into_sight_without_empty_time_beside_it() {
 }
 
 #[test]
+fn the_first_slice_is_shown_without_time_before_the_trace_and_where_it_is_to_all_digits() {
+    let text = "stream s\npinned x 4MiB\ndevice d 4MiB\nrepeat i 900\ncopy d <- x on s\nsync s\nend\n";
+    let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 600.0);
+    let (first, last) = app.model.extent();
+    app.key("ArrowRight", false);
+    for key in ["ArrowRight", "ArrowLeft", "ArrowDown"] {
+        app.key(key, false);
+        let (view, width) = (app.view(), app.plot().1);
+        let slices = &app.model.trace.slices;
+        let k = app.selected().unwrap() as usize;
+        let (x0, x1) = (view.x_from_time(slices.start[k]), view.x_from_time(slices.end[k]));
+        assert!(0.0 <= x0 && x1 <= width && 1.0 < x1 - x0, "{key}: {x0} to {x1}");
+        assert!(view.x_from_time(first) <= width * 0.05, "{key}: {}", view.x_from_time(first));
+    }
+    // Far from the beginning a few digits name no place.
+    let from = last - 54_321;
+    app.show(from, from + 10_007);
+    let view = app.view();
+    assert_eq!(app.on_screen(), format!("{} from {}", text::time(10_007), app.model.moment(view.start_ns())));
+    assert_eq!(app.model.moment(view.start_ns()), axis_of(view.start_ns() - app.model.rows.zero()));
+}
+
+/// A point in time to the nanosecond, by way of its digits.
+fn axis_of(ns: i64) -> String {
+    let digits = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
+    format!("{} ms", digits.trim_end_matches('0'))
+}
+
+#[test]
 fn a_name_that_is_cut_is_told_where_it_stands() {
     let long = "upload_of_the_second_half_".repeat(9);
     let text =

@@ -552,7 +552,7 @@ fn state(state: &State) -> Value {
         let part = |byte: i64| i128::from(byte) * 100_000 / i128::from(b.bytes.max(1));
         let lit = b.lit.iter().map(|lit| {
             let does = if lit.is_write { "writes" } else { "reads" };
-            let words = format!("{does} [{}, {})", lit.lo, lit.hi);
+            let words = format!("{does} bytes [{}, {})", grouped(lit.lo), grouped(lit.hi));
             json!([part(lit.lo).to_string(), part(lit.hi - lit.lo).to_string(), lit.is_write, words])
         });
         let lit: Vec<Value> = lit.collect();

@@ -130,7 +130,7 @@ impl MemoryApp {
     pub fn of_snapshot(name: &str, bytes: &[u8], theme: Theme) -> Result<MemoryApp, String> {
         let (snapshot, layout, told) = crate::snapshot::open(bytes)?;
         let app = MemoryApp::over(name, MemoryPicture::of_segments(layout), None, MoveKind::Aware, theme);
-        Ok(MemoryApp { remarks: told, snapshot: Some(Box::new(snapshot)), ..app })
+        Ok(MemoryApp { remarks: told, snapshot: Some(Box::new(snapshot)), seen: Seen::OVER_TIME, ..app })
     }
 
     /// Whether there is a past that [`MemoryApp::look_back`] can find.
@@ -353,9 +353,9 @@ impl MemoryApp {
             theme: self.theme,
             most: 400,
             scene: Scene::new(self.size.0, self.size.1, self.theme.ground),
-            // From moment to moment the legend only grows: else the picture changed its height with it, which makes the
-            // canvas anew, and the map would move away below the hand.
-            seen: if self.over_time.is_some() { self.seen } else { Seen::default() },
+            // At whatever moment the legend says the same, and only grows where a file is broken: else the picture changed its
+            // height with it, which makes the canvas anew, and the map would move away below the hand.
+            seen: if self.over_time.is_some() || self.has_past() { self.seen } else { Seen::default() },
         };
         draw.rows();
         let (scene, seen) = (draw.scene, draw.seen);

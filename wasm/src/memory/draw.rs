@@ -55,6 +55,24 @@ pub(crate) struct Seen {
     is_snapshot: bool,
 }
 
+impl Seen {
+    /// What is seen sooner or later in a snapshot through which one goes.
+    pub(crate) const OVER_TIME: Seen = Seen {
+        own: true,
+        fine: true,
+        gap: true,
+        widened: true,
+        is_snapshot: true,
+        shared: false,
+        shared_fine: false,
+        mixed: false,
+        allocated: false,
+        wasted: false,
+        backward: false,
+        rough: false,
+    };
+}
+
 /// The bytes of each storage that is drawn, kept as long as its window stays and whether its views are listed below it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields(BTreeMap<(usize, usize), ((Window, bool), Field)>);
@@ -416,8 +434,10 @@ impl<'d> Draw<'d> {
         };
         #[expect(clippy::cast_precision_loss, reason = "a length on screen")]
         let pitch = |step: i128| axis.w * step as f64 / axis.bytes() as f64;
-        // The shortest label, `0 B`, wants more than 36 pixels: most steps are not written down.
-        while pitch(step) < 36.0 || pitch(step) < room(step) {
+        // The shortest label, `0 B`, wants more than 36 pixels: most steps are not written down. Segments stand below each other by
+        // the dozen, and a step of the time cursor draws the rulers of all.
+        let least = if self.map.is_snapshot { 110.0 } else { 36.0 };
+        while pitch(step) < least || pitch(step) < room(step) {
             step *= 2;
         }
         let mut at = i128::from(axis.lo).div_euclid(step) * step;
@@ -427,7 +447,7 @@ impl<'d> Draw<'d> {
             if x < axis.x - 0.5 || x > axis.x + axis.w + 0.5 {
                 continue;
             }
-            self.scene.line((x, y), (x, y + 3.0), Stroke::solid(theme.dim, 1.0));
+            self.scene.add(Rect::filled(x - 0.5, y, 1.0, 3.0, theme.dim));
             let words = label(at - step, step);
             let w = text::width(&words, SMALL, false);
             let is_last = x + w / 2.0 > self.frame.panels.gutter + self.frame.panels.width;

@@ -169,9 +169,12 @@ impl Frame {
                 frame.storage(map, storage, shown(storage), stacked);
             }
             if chosen.len() < all.len() {
-                let mut chosen = chosen.iter().peekable();
-                let rest: Vec<usize> =
-                    all.iter().copied().filter(|k| chosen.next_if_eq(&k).is_none()).collect();
+                let mut rest = Vec::with_capacity(all.len() - chosen.len());
+                let mut next = 0;
+                // A plain loop, as all that a step of the time cursor waits for.
+                for &k in all {
+                    if chosen.get(next) == Some(&k) { next += 1 } else { rest.push(k) }
+                }
                 let told = format!("and {} more: {}", grouped(rest.len()), map.told_of(&rest));
                 let lines = text::wrap(&told, NAME, panels.width);
                 frame.push(Item::MoreStorages, 8.0 + 16.0 * lines.len() as f64, lines, Vec::new());
@@ -284,14 +287,24 @@ fn largest(map: &MemoryPicture, all: &[usize], most: usize) -> Vec<usize> {
     if all.len() <= most.saturating_add(1) {
         return all.to_vec();
     }
-    let mut by_size: Vec<(i64, usize)> = Vec::with_capacity(all.len());
+    let mut sizes: Vec<i64> = Vec::with_capacity(all.len());
     for &k in all {
-        by_size.push((-map.end(k), k));
+        sizes.push(-map.end(k));
     }
+    let by_place = sizes.clone();
     // Not unstable: where the standard library is built small that is a heap's sort, several times slower.
-    by_size.sort();
-    by_size.truncate(most);
-    let mut chosen: Vec<usize> = by_size.into_iter().map(|(_, k)| k).collect();
-    chosen.sort();
+    sizes.sort();
+    let least = sizes[most - 1];
+    // Of those that are as large as the smallest one that is drawn, the first.
+    let mut room = sizes[..most].iter().filter(|&&size| size == least).count();
+    let mut chosen = Vec::with_capacity(most);
+    for (&k, size) in all.iter().zip(by_place) {
+        if size == least && 0 < room {
+            room -= 1;
+            chosen.push(k);
+        } else if size < least {
+            chosen.push(k);
+        }
+    }
     chosen
 }

@@ -41,6 +41,8 @@ pub struct MemoryPicture {
 /// What a storage holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
+    /// Bytes of the storage itself: asked of thousands for each moment of a snapshot.
+    size: u64,
     /// Its tensors among those in the order of their storages.
     pub(crate) tensors: Range<usize>,
     /// Positions of the allocations that stand for parts of it.
@@ -78,8 +80,9 @@ impl MemoryPicture {
         let mut order = in_order(&layout, &mut held);
         let mut left = RUNS;
         for (storage, held) in layout.storages().iter().zip(&mut held) {
+            held.size = storage.bytes.0;
             if left == 0 {
-                break;
+                continue;
             }
             if held.tensors.is_empty() {
                 held.bytes = Some((0, 0));
@@ -143,8 +146,7 @@ impl MemoryPicture {
 
     /// Bytes of a storage.
     pub(crate) fn size(&self, k: usize) -> u64 {
-        let of_segment = |(blocks, k): (&Blocks, usize)| blocks.segments()[k].segment.size.unsigned_abs();
-        self.home(k).map_or_else(of_segment, |storage| storage.bytes.0)
+        self.held[k].size
     }
 
     /// One past the last byte of a storage, at least 1.
@@ -453,7 +455,8 @@ fn hold(held: &mut Vec<Held>, blocks: &Blocks, first: usize) {
         let tensors = at..first + segment.end;
         at = tensors.end;
         let sums = &segment.sums;
-        Held { tensors, listed: sums.listed, bytes: Some((sums.any, sums.twice)), ..Held::default() }
+        let (size, bytes) = (segment.segment.size.unsigned_abs(), Some((sums.any, sums.twice)));
+        Held { size, tensors, listed: sums.listed, bytes, ..Held::default() }
     }));
 }
 

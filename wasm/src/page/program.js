@@ -464,7 +464,7 @@ const program = (view, place, second, packed) => {
       part("[data-do=edit]").hidden = !has || Boolean(next.order);
       // An order is stepped through too.
       steps.hidden = !has;
-      steps.lastElementChild.textContent = next.state ? `${next.state.calls[0]} of ${next.state.calls[1]} calls` : "";
+      steps.lastElementChild.textContent = next.state ? `${next.state.calls.map((n) => n.toLocaleString("en")).join(" of ")} calls` : "";
     },
   };
 };

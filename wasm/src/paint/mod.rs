@@ -34,9 +34,22 @@ impl Canvas {
     /// Paints what of `scene` differs from the picture before, or all of it.
     pub(crate) fn paint_changes(&mut self, scene: Scene, ratio: f64) {
         let last = self.last.take().filter(|(_, at)| *at == ratio);
-        match last.and_then(|(old, _)| changed::areas(&old, &scene)) {
-            Some(areas) if areas.is_empty() => {}
-            Some(areas) => self.paint_areas(&scene, ratio, &areas),
+        let areas = last.and_then(|(old, _)| changed::areas(&old, &scene));
+        // Whole pixels of the device: else the edges of areas would be seen.
+        let whole = |(l, t, r, b): changed::Area| {
+            let [l, t] = [l, t].map(|at| (at * ratio).floor() / ratio);
+            let [r, b] = [r, b].map(|at| (at * ratio).ceil() / ratio);
+            (l, t, r, b)
+        };
+        let parts = areas.map(|areas| {
+            areas.into_iter().map(whole).map(|area| (area, changed::within(&scene, area))).collect::<Vec<_>>()
+        });
+        // A clip for each area costs about as much as some shapes.
+        let work = |parts: &Vec<(changed::Area, Vec<&Shape>)>| {
+            parts.iter().map(|part| part.1.len() + 4).sum::<usize>()
+        };
+        match parts.filter(|parts| work(parts) < scene.shapes.len().max(1)) {
+            Some(parts) => self.paint_parts(&scene, &parts),
             None => self.paint(&scene, ratio),
         }
         self.last = (!scene.rows.is_empty()).then_some((scene, ratio));
@@ -47,22 +60,19 @@ impl Canvas {
         self.last = None;
     }
 
-    /// Paints what meets these areas, each within itself.
-    fn paint_areas(&self, scene: &Scene, ratio: f64, areas: &[changed::Area]) {
+    /// Paints these shapes, each within its area.
+    fn paint_parts(&self, scene: &Scene, parts: &[(changed::Area, Vec<&Shape>)]) {
         let context = &self.context;
         let mut brush = Brush::new(context);
         brush.fill(scene.ground);
-        for &(l, t, r, b) in areas {
-            // Whole pixels of the device: else its edges would be seen.
-            let [l, t] = [l, t].map(|at| (at * ratio).floor() / ratio);
-            let [r, b] = [r, b].map(|at| (at * ratio).ceil() / ratio);
+        for ((l, t, r, b), shapes) in parts {
             let before = brush.set;
             context.save();
             context.begin_path();
-            context.rect(l, t, r - l, b - t);
+            context.rect(*l, *t, r - l, b - t);
             context.clip();
-            context.fill_rect(l, t, r - l, b - t);
-            changed::each_within(scene, (l, t, r, b), &mut |shape| brush.shape(shape));
+            context.fill_rect(*l, *t, r - l, b - t);
+            shapes.iter().for_each(|shape| brush.shape(shape));
             context.restore();
             brush.set = before;
         }

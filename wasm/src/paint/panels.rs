@@ -304,7 +304,7 @@ impl Panels {
         let _ = style.set_property("left", &format!("{}%", 100.0 * a));
         let _ = style.set_property("width", &format!("{}%", 100.0 * (b - a)));
         set(&strip, "aria-valuenow", &format!("{:.1}", 50.0 * (a + b)));
-        let words = range(app);
+        let words = app.on_screen();
         set(&strip, "aria-valuetext", &words);
         self.part(".sl-range").set_text_content(Some(&words));
     }
@@ -517,7 +517,7 @@ impl Panels {
     pub(crate) fn table(&self, app: &App) {
         let view = app.view();
         let model = &app.model;
-        let range = range(app);
+        let range = app.on_screen();
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
         let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
         self.part(".sl-mirror caption").set_text_content(Some(&format!("{}, {range}", row.name)));
@@ -601,20 +601,6 @@ impl Panels {
         keys.set_hidden(!show);
         set(&self.part("[data-do=keys]"), "aria-expanded", if show { "true" } else { "false" });
     }
-}
-
-/// Which time is on screen, in words.
-fn range(app: &App) -> String {
-    let (view, (first, last)) = (app.view(), app.model.extent());
-    // The end of the last step is not the beginning of another.
-    let last = if timeline::is_schedule(&app.model.trace) { last.saturating_sub(1) } else { last };
-    let [from, to] = [view.start_ns(), view.end_ns()].map(|at| at.clamp(first, last));
-    let (clock, length) = (|at: i64| app.model.clock(at), to.saturating_sub(from));
-    // So close that both ends would read alike: how long it is says more.
-    if length.saturating_mul(1000) < to.saturating_sub(app.model.rows.zero()) {
-        return format!("{} from {}", text::time(length), clock(from));
-    }
-    format!("{} to {}", clock(from), clock(to))
 }
 
 /// A command without a slice of its own, such as a declaration.

@@ -6,7 +6,9 @@ impl MemoryApp {
     /// The bytes on screen of each storage of which a part is shown, with how many more views are drawn of it, and what is
     /// chosen: words for [`MemoryApp::look_at`].
     pub fn looks(&self) -> (String, String) {
-        let bytes = (0..self.map.held.len()).filter_map(|storage| {
+        // Mostly of none, and the page asks at every moment of a snapshot with thousands.
+        let is_usual = self.focus.windows.is_empty() && self.extra.is_empty();
+        let bytes = (0..if is_usual { 0 } else { self.map.held.len() }).filter_map(|storage| {
             let window = self.focus.windows.get(&storage);
             let more = self.extra.get(&storage);
             (window.is_some() || more.is_some()).then(|| {
