@@ -241,6 +241,18 @@ export const written = (bytes) => {
   }
   return text;
 };
+/** Data as a page holds it, a multiple of four bytes by a comment of gzip's. */
+export const packedData = (data) => {
+  const packed = gzipSync(data);
+  const room = (4 - (packed.length % 4)) % 4;
+  if (!room) return written(packed);
+  packed[3] |= 16;
+  return written(Buffer.concat([packed.subarray(0, 10), Buffer.alloc(room - 1, 32), Buffer.alloc(1), packed.subarray(10)]));
+};
+/** The data of a page's first place. */
+export const dataOf = (html) => gunzipSync(digits(/data-spanlift="([^"]*)"/.exec(html)[1]));
+/** The page with other data there. */
+export const withData = (html, data) => html.replace(/data-spanlift="[^"]*"/, () => `data-spanlift="${packedData(data)}"`);
 /** A script as a page holds it, a multiple of four bytes by blanks behind its end. */
 export const packedScript = (script) => {
   for (let whole = script.trimEnd(); ; whole += "\n") {

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, test } from "node:test";
-import { gunzipSync, gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
 const OWN = "#0072b2";
@@ -197,9 +196,9 @@ test("a program and a layout live in one page, and a bad layout says why", async
   await visit.close();
 
   const html = readFileSync(page, "utf8");
-  const block = gunzipSync(Buffer.from(/data-spanlift="([^"]*)"/.exec(html)[1], "base64"));
+  const block = harness.dataOf(html);
   const bad = Buffer.from(block.toString("latin1").replace('"f32"', '"f33"'), "latin1");
-  const broken = await room.chromium.open(room.files.write("bad.html", html.replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(bad).toString("base64")}"`)));
+  const broken = await room.chromium.open(room.files.write("bad.html", harness.withData(html, bad)));
   const error = broken.page.locator(".sl-error");
   await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
   assert.match(await error.innerText(), /unknown dtype "f33"/);

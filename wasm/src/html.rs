@@ -15,7 +15,7 @@
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
 //! Nothing else is fetched. Data, script and style travel packed with gzip, which the browser unpacks, the module with LZMA, which the
-//! script unpacks; data is written in base64, script and module with 85 digits. What users wrote is never part of markup or script.
+//! script unpacks; all three are written with 85 digits. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
 
@@ -173,7 +173,7 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
          <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
         slim_script(EARLY),
         base85(pair.module),
-        base85(&whole_fours(gzip(script(pair, more).as_bytes()))),
+        packed(script(pair, more).as_bytes()),
         joined(&slim_script(LOADER)),
     )
 }
@@ -249,9 +249,9 @@ fn data(items: &[PageItem]) -> String {
     packed(&pack(items))
 }
 
-/// Bytes packed with gzip, in base64.
+/// Bytes packed with gzip, as text.
 fn packed(bytes: &[u8]) -> String {
-    STANDARD.encode(gzip(bytes))
+    base85(&whole_fours(gzip(bytes)))
 }
 
 /// Bytes packed with gzip, with a fixed level and no time.

@@ -1,7 +1,6 @@
 // Unpacks the module and every viewer's data, and starts the viewers; says why where that fails.
-const unpack = async (base64) => {
-  const packed = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+const unpack = async (text) => {
+  const stream = new Blob([digits(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 };
 const refuse = (place, error) => {
