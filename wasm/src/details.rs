@@ -496,7 +496,7 @@ mod tests {
         ];
         assert_eq!(why("cudaMemcpyAsync"), held);
         assert_eq!(why(pageable), held, "the copy tells what its call does");
-        let late = ["late on stream 7, device 0 ended last meanwhile, 2.5 µs before the call returned"];
+        let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
         assert_eq!(why("cudaStreamSynchronize"), late);
         assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
     }

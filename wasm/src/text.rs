@@ -97,12 +97,12 @@ pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// A length of time with its unit, in the form in which points in time are told: `98 µs`, `5.3 µs`, `12,345.6 s`.
+/// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`.
 pub fn time(ns: i64) -> String {
     let written = Nanos(ns).to_string().replace(" us", " µs");
     let (number, unit) = written.split_once(' ').unwrap_or((&written, ""));
     let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
-    let rest = rest.trim_end_matches('0');
+    let rest = if rest.bytes().all(|digit| digit == b'0') { "" } else { rest };
     let point = if rest.is_empty() { "" } else { "." };
     format!("{}{point}{rest} {unit}", grouped(whole))
 }
@@ -213,7 +213,7 @@ mod tests {
     fn quantities_carry_units() {
         assert_eq!(time(98_000), "98 µs");
         assert_eq!(time(98_010), "98.01 µs");
-        assert_eq!(time(5_300), "5.3 µs");
+        assert_eq!(time(5_300), "5.300 µs");
         assert_eq!(time(-1), "-1 ns");
         assert_eq!(time(12_345_600_000_000), "12,345.6 s");
         assert_eq!(time(-4_000_000_000_000), "-4,000 s");

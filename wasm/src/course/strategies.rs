@@ -496,7 +496,7 @@ mod tests {
         torch.synchronize(0);
         let pinned = run(torch);
         let told = call_stack(&pinned);
-        check(&told, "\n    aten::copy_  5.3 µs\n      cudaMemcpyAsync  5.3 µs\ncudaDeviceSynchronize  ");
+        check(&told, "\n    aten::copy_  5.300 µs\n      cudaMemcpyAsync  5.300 µs\ncudaDeviceSynchronize  ");
         // The frames come first, so that arrows still join what they joined.
         let framed = framed(&pinned.trace);
         for (before, after) in pinned.trace.flows.iter().zip(&framed.flows) {

@@ -140,7 +140,7 @@ fn below_a_hundred_frames_the_calls_are_still_in_the_picture() {
     assert!(said.iter().any(|t| t.starts_with("93 more slices, the innermost, lie too deep")), "{said:?}");
     // And what is not drawn is counted in the figures.
     let table = said.windows(3).rfind(|words| words[0] == "annotation").unwrap();
-    assert_eq!(table[1..], ["100", "90.1 ms"]);
+    assert_eq!(table[1..], ["100", "90.10 ms"]);
 }
 
 #[test]
