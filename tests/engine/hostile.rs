@@ -308,6 +308,8 @@ fn refused_call(driver: &Driver, file: &Path, (name, work): (&str, Work), fault:
     let what = format!("{name}: {at}, call {}, {code}", fault.after);
     let (told, b) = faulted(driver, file, work, fault);
     let is_in_panic = name.ends_with("panic") && at == "cuEventSynchronize";
+    // The room in which small views were brought together is freed in the call, and stays behind where that is refused.
+    let stays = name == "list" && at == "cuMemFreeAsync";
     match &told {
         // A transfer was stopped, and the wait that was to show that it had stopped was refused.
         Err(EngineError::ContextLost(lost)) => {
@@ -323,7 +325,10 @@ fn refused_call(driver: &Driver, file: &Path, (name, work): (&str, Work), fault:
     drop(b);
     let report = driver.finish();
     assert_eq!(report.violations, [], "{what}");
-    assert_eq!(report.leaked, Vec::<String>::new(), "{what}");
+    match stays {
+        true => assert!(at_most_one(&report.leaked), "{what}: {:?}", report.leaked),
+        false => assert_eq!(report.leaked, Vec::<String>::new(), "{what}"),
+    }
 }
 
 fn is_lost(told: &Result<(), EngineError>) -> bool {

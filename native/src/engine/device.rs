@@ -98,18 +98,31 @@ fn join(home: &Stream, others: &[Held]) -> Result<(), CudaError> {
     Ok(())
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        let Some(block) = self.block.take() else { return };
+impl Block {
+    /// What dropping it does, and tells what the driver says of it.
+    pub(super) fn end(mut self) -> Result<(), CudaError> {
+        self.free()
+    }
+
+    fn free(&mut self) -> Result<(), CudaError> {
+        let Some(block) = self.block.take() else { return Ok(()) };
         let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
         // A stream that is another one on each thread cannot be waited for from this one.
         let mut streams = [&self.home].into_iter().chain(others.iter().map(Held::stream));
         let is_known = streams.all(|stream| !stream.is_per_thread());
         if is_known && self.home.context().is_here() && join(&self.home, &others).is_ok() {
             // Refused, it is leaked.
-            let _ = block.free_on(&self.home);
+            return block.free_on(&self.home);
         }
         // Else the block's own end waits for the contexts that touched it, and leaks where one is lost.
+        Ok(())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // There is nobody to tell.
+        let _ = self.free();
     }
 }
 

@@ -5,7 +5,7 @@
 //! copies ([`Calibration::own_call`](spanlift::advise::transfer::Calibration::own_call)). The list lies in page-locked memory of
 //! the engine's own, a [`Slot`], until the kernel has read it; the call waits for nothing.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytemuck::Pod;
@@ -269,7 +269,9 @@ impl Engine {
                 Ok((block, packing)) => {
                     let mut to: Vec<&mut [u8]> =
                         views.into_iter().map(|(_, to)| bytemuck::cast_slice_mut(to)).collect();
-                    return self.fetch(stream, (&block.block, 0), (&mut to, &packing), watch);
+                    self.fetch(stream, (&block.block, 0), (&mut to, &packing), watch)?;
+                    let own = Arc::into_inner(block.block);
+                    return self.during("a download", || Ok(own.map_or(Ok(()), Block::end)?));
                 }
                 // They come home without room on the device, too.
                 Err(EngineError::OutOfMemory { .. }) => {}
