@@ -127,20 +127,28 @@ impl Interpreted {
 
 /// The kernels of a module: PTX text that this driver version and these devices take.
 ///
-/// What was loaded last is kept, as drivers keep what they compiled: a second module of the same text costs nothing.
+/// What was loaded lately is kept, as drivers keep what they compiled: another module of the same text costs nothing.
 pub(crate) fn load(text: &str, version: i32, capability: (i32, i32)) -> Result<Vec<Arc<Kernel>>, Code> {
-    static LAST: Mutex<Option<(Key, Vec<Arc<Kernel>>)>> = Mutex::new(None);
-    let key: Key = (text.to_owned(), version, capability, rust::generation());
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, kernels)) = last.as_ref().filter(|(known, _)| *known == key) {
-        // Each module has kernels of its own, by which its launches are told from those of others.
-        return Ok(kernels.iter().map(|kernel| Arc::new(Kernel::clone(kernel))).collect());
-    }
-    let kernels = parse::module(text, version, capability)?;
-    let kernels: Vec<Arc<Kernel>> = kernels.into_iter().map(Arc::new).collect();
-    *last = Some((key, kernels.clone()));
+    /// Texts that are kept: more than one program under test loads.
+    const KEPT: usize = 8;
+    /// The latest last.
+    static LATELY: Mutex<Vec<(Key, Vec<Arc<Kernel>>)>> = Mutex::new(Vec::new());
+    let asked = (version, capability, rust::generation());
+    let mut lately = LATELY.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = lately.iter().position(|((known, for_whom), _)| *for_whom == asked && known == text);
+    let loaded = if let Some(known) = known {
+        lately.remove(known)
+    } else {
+        let kernels = parse::module(text, version, capability)?;
+        ((text.to_owned(), asked), kernels.into_iter().map(Arc::new).collect())
+    };
+    // Each module has kernels of its own, by which its launches are told from those of others.
+    let kernels = loaded.1.iter().map(|kernel| Arc::new(Kernel::clone(kernel))).collect();
+    let too_many = (lately.len() + 1).saturating_sub(KEPT);
+    lately.drain(..too_many);
+    lately.push(loaded);
     Ok(kernels)
 }
 
-/// Text, driver version, capability, and which kernels stand in.
-type Key = (String, i32, (i32, i32), u64);
+/// Text, and driver version, capability and which kernels stand in.
+type Key = (String, (i32, (i32, i32), u64));
