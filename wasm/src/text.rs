@@ -97,12 +97,15 @@ pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`.
+/// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`. Just below a unit it is
+/// `1.000 ms`.
 pub fn time(ns: i64) -> String {
     let written = Nanos(ns).to_string().replace(" us", " µs");
     let (number, unit) = written.split_once(' ').unwrap_or((&written, ""));
     let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
-    let rest = if rest.bytes().all(|digit| digit == b'0') { "" } else { rest };
+    // Nine hundred and more of the unit below are rounded to one of this, and not known to be it.
+    let is_below = matches!(whole, "1" | "-1") && ns.unsigned_abs().to_string().starts_with('9');
+    let rest = if rest.bytes().all(|digit| digit == b'0') && !is_below { "" } else { rest };
     let point = if rest.is_empty() { "" } else { "." };
     format!("{}{point}{rest} {unit}", grouped(whole))
 }
@@ -112,18 +115,27 @@ pub fn bytes(n: u64) -> String {
     Bytes(n).to_string().replace(".00 ", " ")
 }
 
-/// Bytes per second with a unit: `42.8 GB/s`; `None` when no time passed.
+/// Bytes per second with a unit: `42.8 GB/s`; `None` when no time passed. No thousand of a unit is written that has a next one.
 pub fn rate(bytes: u64, ns: i64) -> Option<String> {
     if ns <= 0 || bytes == 0 {
         return None;
     }
     // Bytes per nanosecond are GB/s.
     let gb_s = bytes as f64 / ns as f64;
-    Some(match gb_s {
-        r if r >= 100.0 => format!("{r:.0} GB/s"),
-        r if r >= 1.0 => format!("{r:.1} GB/s"),
-        r if r >= 1e-3 => format!("{:.1} MB/s", r * 1e3),
-        r => format!("{:.1} kB/s", r * 1e6),
+    for (scale, unit) in [(1e6, "kB/s"), (1e3, "MB/s")] {
+        let number = format!("{:.1}", gb_s * scale);
+        if number.starts_with("0.") {
+            return Some(format!("{:.0} B/s", gb_s * 1e9));
+        }
+        // Up to 999.9; what is rounded to more is one of the next unit.
+        if number.len() <= 5 {
+            return Some(format!("{number} {unit}"));
+        }
+    }
+    let number = format!("{gb_s:.1}");
+    Some(match number.len() {
+        0..=4 => format!("{number} GB/s"),
+        _ => format!("{} GB/s", grouped(format!("{gb_s:.0}"))),
     })
 }
 
@@ -227,6 +239,43 @@ mod tests {
             [count(1, "copy"), count(0, "copy"), count(1200, "view")],
             ["1 copy", "0 copies", "1,200 views"]
         );
+    }
+
+    #[test]
+    fn at_the_border_of_a_unit_the_next_one_is_written() {
+        for (ns, words) in [
+            (999, "999 ns"),
+            (1_000, "1 µs"),
+            (999_949, "999.9 µs"),
+            (999_951, "1.000 ms"),
+            (999_999, "1.000 ms"),
+            (-999_999, "-1.000 ms"),
+            (1_000_000, "1 ms"),
+            (999_949_999, "999.9 ms"),
+            (999_950_001, "1.000 s"),
+            (999_999_000, "1.000 s"),
+            (1_000_000_000, "1 s"),
+            (9_999_600, "10 ms"),
+            (98_004, "98 µs"),
+        ] {
+            assert_eq!(time(ns), words, "{ns}");
+        }
+        let all = [
+            (1, 1_000_000_000, "1 B/s"),
+            (949, 1_000_000_000, "949 B/s"),
+            (950, 1_000_000_000, "950 B/s"),
+            (1_000, 1_000_000_000, "1.0 kB/s"),
+            (999_940, 1_000_000_000, "999.9 kB/s"),
+            (999_960, 1_000_000_000, "1.0 MB/s"),
+            (99_994, 100_000, "999.9 MB/s"),
+            (99_996, 100_000, "1.0 GB/s"),
+            (9_994, 100, "99.9 GB/s"),
+            (9_996, 100, "100 GB/s"),
+            (12_345, 1, "12,345 GB/s"),
+        ];
+        for (bytes, ns, words) in all {
+            assert_eq!(rate(bytes, ns).as_deref(), Some(words), "{bytes} in {ns}");
+        }
     }
 
     #[test]
