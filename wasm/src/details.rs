@@ -51,8 +51,19 @@ impl Model {
         if is_schedule(&self.trace) {
             row("comes as", self.clock(slice.start.0));
         } else {
-            row("took", text::time(took));
-            if let Some(rate) = rate(&self.trace, k) {
+            let [mut whole, by_rate] = [took, self::took(&self.trace, k)].map(text::time);
+            let mut rate = rate(&self.trace, k);
+            // A length of a few ticks of the clock says how fast a copy was to a part of that; what the file says, it knows.
+            let off = 100 * self.tick / took.max(1);
+            if whole != by_rate {
+                whole.push_str(&format!(", {by_rate} by its rate"));
+            } else if let Some(rate) = rate.as_mut().filter(|_| self.tick > 1 && off > 0)
+                && recorded(self.trace.strings.get(slice.args)).is_none()
+            {
+                rate.push_str(&format!(" ± {off} %"));
+            }
+            row("took", whole);
+            if let Some(rate) = rate {
                 row("rate", rate);
             }
             row("began", self.moment(slice.start.0));
@@ -524,6 +535,32 @@ mod tests {
             let (rows, _) = told(&format!(r#""bytes":4000,"{BANDWIDTH}":{bandwidth}"#));
             assert_eq!(rows, [row("rate", "2.0 GB/s"), row(BANDWIDTH, bandwidth.trim_matches('"'))]);
         }
+    }
+
+    #[test]
+    fn a_length_of_a_few_ticks_says_how_little_it_tells() {
+        let copy = |ts: &str, dur: &str, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,{args}}}}}"#
+            )
+        };
+        let told = |args: &str, dur: &str, other: &str| {
+            let events = [copy("1", dur, args), copy("9000", other, "\"bytes\":1")].join(",");
+            let trace = format!(r#"{{"traceEvents":[{events}]}}"#);
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            let rows = model.details(0).rows;
+            let found = rows.into_iter().filter(|(name, _)| name == "rate" || name == "took");
+            found.map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(told("\"bytes\":1", "2", "5"), ["2 µs", "500.0 kB/s ± 50 %"]);
+        assert_eq!(told("\"bytes\":1", "1", "5"), ["1 µs", "1.0 MB/s ± 100 %"]);
+        assert_eq!(told("\"bytes\":100000", "100", "5"), ["100 µs", "1.0 GB/s ± 1 %"]);
+        assert_eq!(told("\"bytes\":101000", "101", "5"), ["101 µs", "1.0 GB/s"], "below its last digit");
+        assert_eq!(told("\"bytes\":1", "2", "5.25"), ["2 µs", "500.0 kB/s"], "on an exact clock");
+        // The file knows the rate, and with it the length.
+        let rate = r#""bytes":4,"memory bandwidth (GB/s)":0.0014367816"#;
+        assert_eq!(told(rate, "2", "5"), ["2 µs, 2.784 µs by its rate", "1.4 MB/s"]);
+        assert_eq!(told(&rate.replace("14367816", "2"), "2", "5"), ["2 µs", "2.0 MB/s"]);
     }
 
     #[test]
