@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::event::{Args, Fields, members};
 use super::join::{self, Point, Role};
 use super::names::{self, Class};
-use super::nanos;
 use super::own::Own;
 use super::scan::Value;
+use super::{integer_argument, nanos};
 use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
@@ -55,8 +55,6 @@ pub(super) struct State {
     /// Host calls with their correlation, and the work that has one.
     calls: Vec<(i64, u32)>,
     work: Vec<u32>,
-    /// Host calls with the bytes that they were asked to move.
-    sizes: Vec<(u32, u64)>,
     points: Vec<Point>,
     /// The slices that `B` opened and no `E` has closed yet.
     open: BTreeMap<(Key, Key), Vec<u32>>,
@@ -266,11 +264,8 @@ impl State {
         let mut name = self.trace.strings.intern(&name);
         let (mut kind, mut flags) = self.kind(head.class, name, args);
         let mut cat = self.cat(head.sort);
-        let size = args.size.and_then(integer).and_then(|size| u64::try_from(size).ok());
-        let mut bytes = match args.bytes {
-            None if head.class == Class::Accelerator && kind.is_copy() => size.unwrap_or(0),
-            bytes => self.bytes(bytes),
-        };
+        let is_accelerators = head.class == Class::Accelerator && kind.is_copy();
+        let mut bytes = self.bytes(args.bytes.or(args.size.filter(|_| is_accelerators)));
         let correlation = args.correlation.and_then(integer);
         let mut command = Slice::NONE;
         let index = u32::try_from(self.trace.slices.len()).expect("bug: fewer than four billion events");
@@ -285,10 +280,7 @@ impl State {
             command = mark.command.unwrap_or(Slice::NONE);
         } else if let Some(correlation) = correlation {
             match head.class {
-                Class::Launch => {
-                    self.calls.push((correlation, index));
-                    self.sizes.extend(size.map(|size| (index, size)));
-                }
+                Class::Launch => self.calls.push((correlation, index)),
                 class if class.is_stream_work() => self.work.push(index),
                 _ => {}
             }
@@ -328,7 +320,10 @@ impl State {
     fn args(&mut self, args: &Args<'_>, own: Option<Cow<'_, str>>, class: Class) -> StrId {
         match (own, args.text) {
             (Some(text), _) => self.trace.strings.push(&text),
-            (None, Some(text)) if self.leaves && !class.is_asked() && LEFT_BYTES < text.len() => {
+            // Calls are asked for the size of a copy where its own row has none.
+            (None, Some(text))
+                if self.leaves && !class.is_asked() && args.size.is_none() && LEFT_BYTES < text.len() =>
+            {
                 let strings = &mut self.trace.strings;
                 strings.push_digits(LEFT, args.at as u64)
             }
@@ -515,14 +510,16 @@ impl State {
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
         let (launches, twice) =
             join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
+        let slices = &mut self.trace.slices;
         for flow in &launches {
             let to = flow.to as usize;
             // The row of the copy says more than its call does, where it says anything.
-            if self.trace.slices.bytes[to] == 0
-                && (self.trace.slices.kind[to].is_copy() || self.trace.slices.kind[to] == Kind::Memset)
-                && let Ok(at) = self.sizes.binary_search_by_key(&flow.from, |size| size.0)
+            if slices.bytes[to] == 0
+                && (slices.kind[to].is_copy() || slices.kind[to] == Kind::Memset)
+                && let Some(size) =
+                    integer_argument(self.trace.strings.get(slices.args[flow.from as usize]), "size")
             {
-                self.trace.slices.bytes[to] = self.sizes[at].1;
+                slices.bytes[to] = u64::try_from(size).unwrap_or(0);
             }
         }
         self.problems("flow_without_partner", alone);
