@@ -100,8 +100,9 @@ pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
 /// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`. Just below a unit it is
 /// `1.000 ms`.
 pub fn time(ns: i64) -> String {
-    let written = Nanos(ns).to_string().replace(" us", " µs");
-    let (number, unit) = written.split_once(' ').unwrap_or((&written, ""));
+    let written = Nanos(ns).to_string();
+    let (number, unit) = written.split_once(' ').unwrap_or_default();
+    let unit = if unit == "us" { "µs" } else { unit };
     let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
     // Nine hundred and more of the unit below are rounded to one of this, and not known to be it.
     let is_below = matches!(whole, "1" | "-1") && ns.unsigned_abs().to_string().starts_with('9');
@@ -122,36 +123,27 @@ pub fn rate(bytes: u64, ns: i64) -> Option<String> {
     }
     // Bytes per nanosecond are GB/s.
     let gb_s = bytes as f64 / ns as f64;
-    for (scale, unit) in [(1e6, "kB/s"), (1e3, "MB/s")] {
+    for (scale, unit, most) in [(1e9, "B/s", 5), (1e6, "kB/s", 5), (1e3, "MB/s", 5), (1.0, "GB/s", 4)] {
         let number = format!("{:.1}", gb_s * scale);
-        if number.starts_with("0.") {
-            return Some(format!("{:.0} B/s", gb_s * 1e9));
-        }
         // Up to 999.9; what is rounded to more is one of the next unit.
-        if number.len() <= 5 {
+        if number.len() <= most {
             return Some(format!("{number} {unit}"));
         }
     }
-    let number = format!("{gb_s:.1}");
-    Some(match number.len() {
-        0..=4 => format!("{number} GB/s"),
-        _ => format!("{} GB/s", grouped(format!("{gb_s:.0}"))),
-    })
+    Some(format!("{} GB/s", grouped(format!("{gb_s:.0}"))))
 }
 
 /// Running text in which no line ends between a figure and its unit.
 pub fn unbroken(text: &str) -> String {
-    const UNITS: [&str; 11] = ["%", "×", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB"];
-    const RATES: [&str; 3] = ["MB/s", "GB/s", "TB/s"];
+    const UNITS: &str = "% × ns µs ms s B KiB MiB GiB TiB B/s kB/s MB/s GB/s";
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(' ') {
-        let is_unit = |unit: &&str| {
+        let is_unit = |unit: &str| {
             after
                 .strip_prefix(unit)
                 .is_some_and(|next| !next.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/'))
         };
-        let is_figure =
-            before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.iter().chain(&RATES).any(is_unit);
+        let is_figure = before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.split(' ').any(is_unit);
         out.push_str(before);
         out.push(if is_figure { '\u{a0}' } else { ' ' });
         rest = after;
@@ -197,6 +189,7 @@ mod tests {
             ("71.3 %", "71.3~%"),
             ("98 µs, 4.00 MiB at 42.8 GB/s", "98~µs, 4.00~MiB at 42.8~GB/s"),
             ("took 4 s · 12 B", "took 4~s · 12~B"),
+            ("500.0 kB/s ± 50 %", "500.0~kB/s ± 50~%"),
             ("4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s", "4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s"),
             ("0 to 9 ns\\nbusy 3 ns", "0 to 9~ns\\nbusy 3~ns"),
             ("", ""),
@@ -261,9 +254,9 @@ mod tests {
             assert_eq!(time(ns), words, "{ns}");
         }
         let all = [
-            (1, 1_000_000_000, "1 B/s"),
-            (949, 1_000_000_000, "949 B/s"),
-            (950, 1_000_000_000, "950 B/s"),
+            (1, 1_000_000_000, "1.0 B/s"),
+            (949, 1_000_000_000, "949.0 B/s"),
+            (950, 1_000_000_000, "950.0 B/s"),
             (1_000, 1_000_000_000, "1.0 kB/s"),
             (999_940, 1_000_000_000, "999.9 kB/s"),
             (999_960, 1_000_000_000, "1.0 MB/s"),
