@@ -202,28 +202,34 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Prints with the unit that keeps one to three digits before the point: `1.500 us`, `369.9 us`, `0.5 s` as `500.0 ms`.
+/// Prints four digits with the unit that has one to three of them before the point **after** rounding: `1.500 us`, `369.9 us`,
+/// `0.5 s` as `500.0 ms`; seconds have as many as they need.
 ///
 /// ```
-/// assert_eq!(spanlift::Nanos(369_927).to_string(), "369.9 us");
-/// assert_eq!(spanlift::Nanos(-12).to_string(), "-12 ns");
+/// use spanlift::Nanos;
+///
+/// assert_eq!(Nanos(369_927).to_string(), "369.9 us");
+/// assert_eq!(Nanos(999_999).to_string(), "1.000 ms"); // never 1000.0 us
+/// assert_eq!(Nanos(-12).to_string(), "-12 ns");
 /// ```
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let magnitude = self.0.unsigned_abs();
-        let (scale, unit) = match magnitude {
-            0..1_000 => return write!(f, "{} ns", self.0),
-            1_000..1_000_000 => (1e3, "us"),
-            1_000_000..1_000_000_000 => (1e6, "ms"),
-            _ => (1e9, "s"),
+        const UNITS: [(f64, &str); 3] = [(1e3, "us"), (1e6, "ms"), (1e9, "s")];
+        let Some(first) = self.0.unsigned_abs().checked_ilog10().and_then(|power| power.checked_sub(3))
+        else {
+            return write!(f, "{} ns", self.0);
         };
-        let value = self.0 as f64 / scale;
-        let digits = match value.abs() {
-            v if v < 10.0 => 3,
-            v if v < 100.0 => 2,
-            _ => 1,
-        };
-        write!(f, "{value:.digits$} {unit}")
+        // Nine forms, each with a digit before the point more than the one in front of it, or the next unit.
+        let mut form = first.min(8) as usize;
+        loop {
+            let (scale, unit) = UNITS[form / 3];
+            let text = format!("{:.*}", 3 - form % 3, self.0 as f64 / scale);
+            // Rounding may have made a fifth digit.
+            if form == 8 || text.trim_start_matches('-').len() <= 5 {
+                return write!(f, "{text} {unit}");
+            }
+            form += 1;
+        }
     }
 }
 
@@ -292,6 +298,42 @@ mod tests {
             if n > 0 {
                 assert_eq!(Size::decimal(-i128::from(n)).to_string(), format!("-{decimal}"));
             }
+        }
+    }
+
+    #[test]
+    fn times_have_four_digits_and_are_right_to_half_of_the_last() {
+        let mut times: Vec<i64> = vec![0, 1, 999, i64::MAX, i64::MIN];
+        for power in 3..19 {
+            let unit = 10i64.pow(power);
+            // Around each power of ten, and where rounding to its last digit crosses it.
+            for step in [0, 1, unit / 20_000, unit / 2_000, unit / 200] {
+                let nearby = [step - 1, step, step + 1].map(|d| unit.saturating_sub(d));
+                times.extend(nearby.into_iter().chain([unit.saturating_add(step)]));
+            }
+        }
+        for ns in times.into_iter().flat_map(|ns| [ns, ns.saturating_neg()]) {
+            let text = Nanos(ns).to_string();
+            let (number, unit) = text.split_once(' ').unwrap();
+            let (whole, part) = number.trim_start_matches('-').split_once('.').unwrap_or((number, ""));
+            let scale: i128 = match unit {
+                "ns" => 1,
+                "us" => 1_000,
+                "ms" => 1_000_000,
+                "s" => 1_000_000_000,
+                _ => panic!("{ns}: {text}"),
+            };
+            if unit == "ns" {
+                assert_eq!((number, ns.abs() < 1_000), (ns.to_string().as_str(), true), "{ns}: {text}");
+                continue;
+            }
+            assert!(!whole.starts_with('0') && (whole.len() <= 3 || unit == "s"), "{ns}: {text}");
+            assert_eq!(part.len(), 4usize.saturating_sub(whole.len()).max(1), "{ns}: {text}");
+            let last = scale / 10i128.pow(u32::try_from(part.len()).unwrap());
+            let told = format!("{whole}{part}").parse::<i128>().unwrap() * last;
+            // A float holds fifteen digits of what is divided.
+            let apart = told.abs_diff(i128::from(ns).abs());
+            assert!(2 * apart <= last.unsigned_abs() + ns.unsigned_abs() as u128 / (1 << 50), "{ns}: {text}");
         }
     }
 

@@ -79,6 +79,7 @@ test("the map shows bytes of one view and of several, in a page that is small en
   assert.ok((await harness.pixels(canvas, OWN)) > 2000);
   assert.ok((await harness.pixels(canvas, SHARED)) > 300);
   assert.equal(await visit.page.locator(".sl-what").innerText(), "MEMORY");
+  assert.equal(await visit.page.locator(".sl-range").innerText(), "w: bytes [0, 2,400)");
   assert.match(await visit.page.locator(".sl-notes").innerText(), /views stay views: 3 allocations of/);
   const rows = await visit.page.locator("tbody tr").allInnerTexts();
   assert.equal(rows.length, LAYOUT.tensors.length);
@@ -396,7 +397,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   const press = (part) => visit.page.mouse.click(inside.x + bar + part * (inside.width - bar - 16), inside.y + 43);
   const chosen = (pattern) => harness.eventually(async () => pattern.test(await harness.selection(visit.page)), `nobody selected ${pattern}`);
   await press(0.75);
-  await chosen(/^0x7f0000000800 second \(train\.py:2\)\s+block of 0x7f0000000000 small, stream 0 on cuda:0\s+size\s+2 KiB\s+bytes\s+\[2048, 4096\)$/);
+  await chosen(/^0x7f0000000800 second \(train\.py:2\)\s+block of 0x7f0000000000 small, stream 0 on cuda:0\s+size\s+2 KiB\s+bytes\s+\[2,048, 4,096\)$/);
   await says(/2 KiB at 0x7f0000000800: allocated by event 2, still there at the end[^]*second/);
   await press(0.37);
   await chosen(/^0x7f0000000000 small, stream 0\s+segment on cuda:0/);

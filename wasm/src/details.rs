@@ -51,8 +51,19 @@ impl Model {
         if is_schedule(&self.trace) {
             row("comes as", self.clock(slice.start.0));
         } else {
-            row("took", text::time(took));
-            if let Some(rate) = rate(&self.trace, k) {
+            let [mut whole, by_rate] = [took, self::took(&self.trace, k)].map(text::time);
+            let mut rate = rate(&self.trace, k);
+            // A length of a few ticks of the clock says how fast a copy was to a part of that; what the file says, it knows.
+            let off = 100 * self.tick / took.max(1);
+            if whole != by_rate {
+                whole.push_str(&format!(", {by_rate} by its rate"));
+            } else if let Some(rate) = rate.as_mut().filter(|_| self.tick > 1 && off > 0)
+                && recorded(self.trace.strings.get(slice.args)).is_none()
+            {
+                rate.push_str(&format!(" ± {off} %"));
+            }
+            row("took", whole);
+            if let Some(rate) = rate {
                 row("rate", rate);
             }
             row("began", self.moment(slice.start.0));
@@ -81,7 +92,7 @@ impl Model {
                 // What stands above, bytes in groups of three and the rate with its unit, is not said again.
                 let bytes = slice.bytes.to_string();
                 let is_said = |(name, value): &(String, String)| match name.as_str() {
-                    "bytes" => *value == bytes,
+                    "bytes" | "size" => *value == bytes,
                     BANDWIDTH => recorded(args).is_some() && slice.bytes > 0,
                     _ => false,
                 };
@@ -181,16 +192,6 @@ impl Model {
                 rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = slice.start.0.saturating_sub(other.start.0);
                 rows.push(("after call".to_owned(), text::time(late)));
-                // ROCm's copies leave it to their calls to say how many bytes they are.
-                if slice.bytes == 0
-                    && slice.kind.is_copy()
-                    && let Some(size) = said(self.trace.strings.get(other.args), "size")
-                    && let Some(bytes) = size.as_u64().or_else(|| size.as_str()?.parse().ok())
-                {
-                    rows.push(("bytes, by its call".to_owned(), grouped(bytes)));
-                    let took = slice.end.0.saturating_sub(slice.start.0);
-                    rows.extend(text::rate(bytes, took).map(|rate| ("rate".to_owned(), rate)));
-                }
             } else {
                 rows.push(("started".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = other.start.0.saturating_sub(slice.start.0);
@@ -370,12 +371,6 @@ fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
 /// The argument by which Kineto tells how fast a copy was, in bytes per nanosecond.
 const BANDWIDTH: &str = "memory bandwidth (GB/s)";
 
-/// What an argument of these says.
-fn said(args: &str, name: &str) -> Option<serde_json::Value> {
-    let members = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(args).ok()?;
-    members.into_iter().find(|(of, _)| of == name).map(|(_, value)| value)
-}
-
 /// The rate that these arguments say, in bytes per nanosecond.
 fn recorded(args: &str) -> Option<f64> {
     // Its member is found in the text: a range is asked for the rates of a hundred thousand copies. Within a text quotes are
@@ -543,6 +538,32 @@ mod tests {
     }
 
     #[test]
+    fn a_length_of_a_few_ticks_says_how_little_it_tells() {
+        let copy = |ts: &str, dur: &str, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,{args}}}}}"#
+            )
+        };
+        let told = |args: &str, dur: &str, other: &str| {
+            let events = [copy("1", dur, args), copy("9000", other, "\"bytes\":1")].join(",");
+            let trace = format!(r#"{{"traceEvents":[{events}]}}"#);
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            let rows = model.details(0).rows;
+            let found = rows.into_iter().filter(|(name, _)| name == "rate" || name == "took");
+            found.map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(told("\"bytes\":1", "2", "5"), ["2 µs", "500.0 kB/s ± 50 %"]);
+        assert_eq!(told("\"bytes\":1", "1", "5"), ["1 µs", "1.0 MB/s ± 100 %"]);
+        assert_eq!(told("\"bytes\":100000", "100", "5"), ["100 µs", "1.0 GB/s ± 1 %"]);
+        assert_eq!(told("\"bytes\":101000", "101", "5"), ["101 µs", "1.0 GB/s"], "below its last digit");
+        assert_eq!(told("\"bytes\":1", "2", "5.25"), ["2 µs", "500.0 kB/s"], "on an exact clock");
+        // The file knows the rate, and with it the length.
+        let rate = r#""bytes":4,"memory bandwidth (GB/s)":0.0014367816"#;
+        assert_eq!(told(rate, "2", "5"), ["2 µs, 2.784 µs by its rate", "1.4 MB/s"]);
+        assert_eq!(told(&rate.replace("14367816", "2"), "2", "5"), ["2 µs", "2.0 MB/s"]);
+    }
+
+    #[test]
     fn a_rate_is_read_where_it_is_one() {
         for (args, rate) in [
             (r#"{"memory bandwidth (GB/s)":25.6}"#, Some(25.6)),
@@ -573,12 +594,7 @@ mod tests {
         let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
         let rows = model.details(1).rows;
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
-        assert_eq!(
-            (value("bytes, by its call"), value("rate")),
-            (Some("2,560"), Some("1.0 GB/s")),
-            "{rows:?}"
-        );
-        assert_eq!(value("bytes"), None);
+        assert_eq!((value("bytes"), value("rate")), (Some("2,560"), Some("1.0 GB/s")), "{rows:?}");
     }
 
     #[test]

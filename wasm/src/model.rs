@@ -32,6 +32,8 @@ pub struct Model {
     pub listing: Option<Listing>,
     /// What the checker finds, by contract and with today's drivers.
     pub findings: [Vec<Finding>; 2],
+    /// How exact the times are: a unit in nanoseconds of which all are multiples.
+    pub tick: i64,
     /// What was read and what was not, and the values that threads read, a line each.
     pub notes: Vec<Remark>,
     /// What there is to say of the operator that the program applies, a line each.
@@ -90,7 +92,8 @@ impl Model {
         let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
         let findings = [found(Mode::Contract), found(Mode::Typical)];
         let listing = listed.map(|(listing, _)| listing);
-        let mut notes = reading::notes(&trace);
+        let tick = reading::tick(&trace);
+        let mut notes = reading::notes(&trace, tick);
         let left_out: usize =
             rows.rows.iter().filter_map(|row| row.memory.as_ref()).map(|place| place.left_out).sum();
         if left_out > 0 {
@@ -99,7 +102,7 @@ impl Model {
             notes.push(Remark { holds: None, text });
         }
         let (name, origin) = (text::clean(name), text::clean(&origin));
-        Model { name, origin, rows, listing, findings, notes, trace, told: Vec::new(), given: None }
+        Model { name, origin, rows, listing, findings, tick, notes, trace, told: Vec::new(), given: None }
     }
 
     /// What the checker finds in a mode.

@@ -97,12 +97,16 @@ pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`.
+/// A length of time with its unit, four digits or as many as are known: `98 µs`, `5.300 µs`, `12,345.6 s`. Just below a unit it is
+/// `1.000 ms`.
 pub fn time(ns: i64) -> String {
-    let written = Nanos(ns).to_string().replace(" us", " µs");
-    let (number, unit) = written.split_once(' ').unwrap_or((&written, ""));
+    let written = Nanos(ns).to_string();
+    let (number, unit) = written.split_once(' ').unwrap_or_default();
+    let unit = if unit == "us" { "µs" } else { unit };
     let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
-    let rest = if rest.bytes().all(|digit| digit == b'0') { "" } else { rest };
+    // Nine hundred and more of the unit below are rounded to one of this, and not known to be it.
+    let is_below = matches!(whole, "1" | "-1") && ns.unsigned_abs().to_string().starts_with('9');
+    let rest = if rest.bytes().all(|digit| digit == b'0') && !is_below { "" } else { rest };
     let point = if rest.is_empty() { "" } else { "." };
     format!("{}{point}{rest} {unit}", grouped(whole))
 }
@@ -112,34 +116,34 @@ pub fn bytes(n: u64) -> String {
     Bytes(n).to_string().replace(".00 ", " ")
 }
 
-/// Bytes per second with a unit: `42.8 GB/s`; `None` when no time passed.
+/// Bytes per second with a unit: `42.8 GB/s`; `None` when no time passed. No thousand of a unit is written that has a next one.
 pub fn rate(bytes: u64, ns: i64) -> Option<String> {
     if ns <= 0 || bytes == 0 {
         return None;
     }
     // Bytes per nanosecond are GB/s.
     let gb_s = bytes as f64 / ns as f64;
-    Some(match gb_s {
-        r if r >= 100.0 => format!("{r:.0} GB/s"),
-        r if r >= 1.0 => format!("{r:.1} GB/s"),
-        r if r >= 1e-3 => format!("{:.1} MB/s", r * 1e3),
-        r => format!("{:.1} kB/s", r * 1e6),
-    })
+    for (scale, unit, most) in [(1e9, "B/s", 5), (1e6, "kB/s", 5), (1e3, "MB/s", 5), (1.0, "GB/s", 4)] {
+        let number = format!("{:.1}", gb_s * scale);
+        // Up to 999.9; what is rounded to more is one of the next unit.
+        if number.len() <= most {
+            return Some(format!("{number} {unit}"));
+        }
+    }
+    Some(format!("{} GB/s", grouped(format!("{gb_s:.0}"))))
 }
 
 /// Running text in which no line ends between a figure and its unit.
 pub fn unbroken(text: &str) -> String {
-    const UNITS: [&str; 11] = ["%", "×", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB"];
-    const RATES: [&str; 3] = ["MB/s", "GB/s", "TB/s"];
+    const UNITS: &str = "% × ns µs ms s B KiB MiB GiB TiB B/s kB/s MB/s GB/s";
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(' ') {
-        let is_unit = |unit: &&str| {
+        let is_unit = |unit: &str| {
             after
                 .strip_prefix(unit)
                 .is_some_and(|next| !next.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/'))
         };
-        let is_figure =
-            before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.iter().chain(&RATES).any(is_unit);
+        let is_figure = before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.split(' ').any(is_unit);
         out.push_str(before);
         out.push(if is_figure { '\u{a0}' } else { ' ' });
         rest = after;
@@ -185,6 +189,7 @@ mod tests {
             ("71.3 %", "71.3~%"),
             ("98 µs, 4.00 MiB at 42.8 GB/s", "98~µs, 4.00~MiB at 42.8~GB/s"),
             ("took 4 s · 12 B", "took 4~s · 12~B"),
+            ("500.0 kB/s ± 50 %", "500.0~kB/s ± 50~%"),
             ("4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s", "4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s"),
             ("0 to 9 ns\\nbusy 3 ns", "0 to 9~ns\\nbusy 3~ns"),
             ("", ""),
@@ -227,6 +232,43 @@ mod tests {
             [count(1, "copy"), count(0, "copy"), count(1200, "view")],
             ["1 copy", "0 copies", "1,200 views"]
         );
+    }
+
+    #[test]
+    fn at_the_border_of_a_unit_the_next_one_is_written() {
+        for (ns, words) in [
+            (999, "999 ns"),
+            (1_000, "1 µs"),
+            (999_949, "999.9 µs"),
+            (999_951, "1.000 ms"),
+            (999_999, "1.000 ms"),
+            (-999_999, "-1.000 ms"),
+            (1_000_000, "1 ms"),
+            (999_949_999, "999.9 ms"),
+            (999_950_001, "1.000 s"),
+            (999_999_000, "1.000 s"),
+            (1_000_000_000, "1 s"),
+            (9_999_600, "10 ms"),
+            (98_004, "98 µs"),
+        ] {
+            assert_eq!(time(ns), words, "{ns}");
+        }
+        let all = [
+            (1, 1_000_000_000, "1.0 B/s"),
+            (949, 1_000_000_000, "949.0 B/s"),
+            (950, 1_000_000_000, "950.0 B/s"),
+            (1_000, 1_000_000_000, "1.0 kB/s"),
+            (999_940, 1_000_000_000, "999.9 kB/s"),
+            (999_960, 1_000_000_000, "1.0 MB/s"),
+            (99_994, 100_000, "999.9 MB/s"),
+            (99_996, 100_000, "1.0 GB/s"),
+            (9_994, 100, "99.9 GB/s"),
+            (9_996, 100, "100 GB/s"),
+            (12_345, 1, "12,345 GB/s"),
+        ];
+        for (bytes, ns, words) in all {
+            assert_eq!(rate(bytes, ns).as_deref(), Some(words), "{bytes} in {ns}");
+        }
     }
 
     #[test]

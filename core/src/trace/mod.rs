@@ -210,7 +210,8 @@ pub struct Slice {
     pub name: StrId,
     /// What it is.
     pub kind: Kind,
-    /// Bytes that it moved, or 0.
+    /// Bytes that it moved, or 0. In Kineto's files the copy's own `bytes`; MTIA's copies, which have a `direction`, say `size`
+    /// instead, and ROCm's leave `size` to their calls.
     pub bytes: u64,
     /// Index of the command that it belongs to, or [`Slice::NONE`].
     pub command: u32,

@@ -325,6 +325,38 @@ fn launches_are_joined_on_the_correlation() {
 }
 
 #[test]
+fn copies_say_their_bytes_in_three_ways() {
+    let event = |cat: &str, ts: u32, args: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": {ts}, "dur": 1, "args": {{{args}}}}}"#
+        )
+    };
+    let check = |args: &str, cat: &str, call: &str, expected: u64, wrong: &[(&str, u64)]| {
+        let call = event("cuda_runtime", 1, &format!("\"correlation\": 5{call}"));
+        let work = event(cat, 9, &format!("\"correlation\": 5{args}"));
+        for text in [format!("[{call}, {work}]"), format!("[{work}, {call}]")] {
+            let trace = counts(&text, 2, 0, wrong);
+            let of_work = (0..2).find(|&k| trace.slices.start[k] == 9_000).unwrap();
+            assert_eq!(trace.slices.bytes[of_work], expected, "{text}");
+            assert_eq!(trace.slices.bytes[1 - of_work], 0, "a call moves nothing itself: {text}");
+            assert!(read(write_chrome(&trace).as_bytes()).unwrap() == trace, "{text}");
+        }
+    };
+    let to_device = r#", "direction": "HOST_TO_DEVICE", "size": 1852"#;
+    check(r#", "bytes": 80"#, "gpu_memcpy", r#", "size": "2560""#, 80, &[]);
+    check("", "gpu_memcpy", r#", "size": "2560""#, 2560, &[]);
+    check("", "gpu_memset", r#", "size": 2560"#, 2560, &[]);
+    check("", "kernel", r#", "size": "2560""#, 0, &[]);
+    check("", "gpu_memcpy", r#", "size": "-1""#, 0, &[]);
+    check("", "gpu_memcpy", "", 0, &[]);
+    check(to_device, "mtia_ccp_events", "", 1852, &[]);
+    check(&format!("{to_device}, \"bytes\": 4"), "mtia_ccp_events", "", 4, &[]);
+    check(r#", "direction": "SIDEWAYS", "size": 1852"#, "mtia_ccp_events", "", 0, &[]);
+    check(r#", "size": 1852"#, "mtia_ccp_events", "", 0, &[]);
+    check(to_device, "kernel", "", 0, &[]);
+}
+
+#[test]
 fn other_arrows_join_the_slices_around_their_ends() {
     let text = r#"[
         {"ph": "X", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 0, "dur": 100},

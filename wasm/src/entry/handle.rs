@@ -517,7 +517,10 @@ fn totals(app: &App, totals: &Totals) -> Value {
         }
         if t.bytes > 0 {
             told.push(text::bytes(t.bytes));
-            told.extend(text::rate(t.bytes, t.took));
+            // The time in which they moved, where it is another: copies without bytes, or a clock that is coarse.
+            let took = text::time(t.took);
+            let within = if took == told[0] { String::new() } else { format!(" in {took}") };
+            told.extend(text::rate(t.bytes, t.took).map(|rate| rate + &within));
         }
         if t.overlap > 0 {
             told.push(format!("overlapped {}", text::time(t.overlap)));

@@ -26,7 +26,7 @@ impl MemoryPicture {
             // A block of an allocator is bytes and nothing else.
             out.place = format!("block of {} on {}", text::clean(&home.id), home.device);
             row("size", text::bytes(life.size.unsigned_abs()));
-            row("bytes", format!("[{lo}, {hi})"));
+            row("bytes", format!("[{}, {})", grouped(lo), grouped(hi)));
             return out;
         }
         let item = view.dtype.bytes();
@@ -45,7 +45,7 @@ impl MemoryPicture {
         match (tensor.elements(), tensor.span().bounds()) {
             (Some((first, last)), Some((lo, hi))) => {
                 row("span", format!("elements {first} to {last}, both inclusive"));
-                row("bytes", format!("[{lo}, {hi})"));
+                row("bytes", format!("[{}, {})", grouped(lo), grouped(hi)));
             }
             _ => row("bytes", "none: a size is 0".to_owned()),
         }

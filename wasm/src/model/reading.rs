@@ -6,12 +6,13 @@ use spanlift::trace::{FlowKind, Source, Trace};
 
 use crate::figure::Note;
 use crate::text;
+use crate::timeline;
 
 /// Longest value of a header that is told.
 const SHORT: usize = 40;
 
 /// What was read, and what was wrong with it.
-pub(super) fn notes(trace: &Trace) -> Vec<Note> {
+pub(super) fn notes(trace: &Trace, tick: i64) -> Vec<Note> {
     let told = |text: String| Note { holds: None, text };
     let mut notes = vec![told(read(trace))];
     if let Some(program) = &trace.program {
@@ -21,8 +22,12 @@ pub(super) fn notes(trace: &Trace) -> Vec<Note> {
             notes.push(told(text::count(n, "pageable buffer")));
         }
     }
-    if let Some(clock) = clock(trace) {
-        notes.push(told(clock));
+    if !timeline::is_schedule(trace) && !trace.slices.is_empty() {
+        notes.push(told(match tick {
+            1_000_000 => "clock in whole milliseconds: lengths are 1 ms off at most".to_owned(),
+            1_000 => "clock in whole microseconds: lengths are 1 µs off at most".to_owned(),
+            _ => "clock exact to 1 ns".to_owned(),
+        }));
     }
     if matches!(trace.source, Source::Imported { .. }) {
         notes.extend(imported(trace).into_iter().map(told));
@@ -50,27 +55,17 @@ fn read(trace: &Trace) -> String {
     }
 }
 
-/// How exact the times are: a unit of which every start and end is a multiple, counted from the first.
-fn clock(trace: &Trace) -> Option<String> {
-    if matches!(trace.source, Source::Schedule { .. }) {
-        return None;
-    }
+/// How exact the times are, in nanoseconds: a unit of which every start and end of more than one slice is a multiple, counted from
+/// the first.
+pub(super) fn tick(trace: &Trace) -> i64 {
     let slices = &trace.slices;
-    let first = *slices.start.iter().min()?;
-    let is_whole = |unit: u64| {
-        let is_multiple = |at: &i64| at.abs_diff(first) % unit == 0;
+    let Some(&first) = slices.start.iter().min() else { return 1 };
+    let is_whole = |unit: &i64| {
+        let is_multiple = |at: &i64| at.abs_diff(first) % unit.unsigned_abs() == 0;
         slices.start.iter().chain(&slices.end).all(is_multiple)
     };
-    Some(match trace.source {
-        Source::Simulated { .. } => "clock exact to 1 ns".to_owned(),
-        _ if slices.len() > 1 && is_whole(1_000_000) => {
-            "clock in whole milliseconds: lengths are 1 ms off at most".to_owned()
-        }
-        _ if slices.len() > 1 && is_whole(1000) => {
-            "clock in whole microseconds: lengths are 1 µs off at most".to_owned()
-        }
-        _ => "clock exact to 1 ns".to_owned(),
-    })
+    let is_exact = matches!(trace.source, Source::Simulated { .. }) || slices.len() < 2;
+    [1_000_000, 1_000].into_iter().find(|unit| !is_exact && is_whole(unit)).unwrap_or(1)
 }
 
 /// What is missing in a file of another tool, and what it says of itself.
@@ -126,7 +121,7 @@ mod tests {
             "{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"other\": {{}}, \"traceName\": \"a\"\n}}"
         );
         let trace = spanlift::trace::read(text.as_bytes()).unwrap();
-        let told: Vec<String> = notes(&trace).into_iter().map(|n| n.text).collect();
+        let told: Vec<String> = notes(&trace, tick(&trace)).into_iter().map(|n| n.text).collect();
         assert_eq!(told, expected);
     }
 
@@ -184,8 +179,8 @@ mod tests {
             {"ph": "f", "cat": "fwdbwd", "id": 7, "pid": 0, "tid": 7, "ts": 5},
             {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": -1}]}"#;
         let trace = spanlift::trace::read(text.as_bytes()).unwrap();
-        let marked: Vec<_> = notes(&trace).into_iter().filter(|note| note.holds.is_some()).collect();
+        let marked: Vec<_> = notes(&trace, 1).into_iter().filter(|note| note.holds.is_some()).collect();
         assert_eq!(marked.iter().map(|note| &*note.text).collect::<Vec<_>>(), ["negative dur: 1"]);
-        assert!(notes(&trace).iter().any(|note| note.text == "flow without partner: 1"));
+        assert!(notes(&trace, 1).iter().any(|note| note.text == "flow without partner: 1"));
     }
 }

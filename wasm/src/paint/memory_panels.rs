@@ -1,5 +1,6 @@
 //! What stands around the canvas of a memory map: names, details, totals, and the table for those who cannot see it.
 
+use spanlift::grouped;
 use spanlift::memory::MoveKind;
 
 use wasm_bindgen::JsCast;
@@ -120,7 +121,7 @@ impl Panels {
             _ => self.tip.set_hidden(true),
         }
         let (lo, hi) = app.current_window();
-        let range = format!("{}: bytes [{lo}, {hi})", app.current_name());
+        let range = format!("{}: bytes [{}, {})", app.current_name(), grouped(lo), grouped(hi));
         let Some(shown) = &mut self.memory else { return };
         let is_new = shown.range != range;
         shown.range = range;

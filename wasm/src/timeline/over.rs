@@ -87,7 +87,8 @@ impl Timeline<'_> {
         if let Some(range) = self.over.range
             && let Some((a, b)) = self.on_plot(range)
         {
-            let words = text::time(range.1.saturating_sub(range.0));
+            // Among points in time, this is a length.
+            let words = format!("↔ {}", text::time(range.1.saturating_sub(range.0)));
             if text::width(&words, LABEL, false) + 10.0 < b - a {
                 tag(scene, (a + b) / 2.0, words, theme.accent, theme.accent.ink());
             }
@@ -127,6 +128,15 @@ mod tests {
     #[test]
     fn marks_are_called_by_letters() {
         assert_eq!([0, 25, 26, 53].map(name), ["A", "Z", "A1", "B2"]);
+    }
+
+    #[test]
+    fn the_length_of_a_range_is_no_point_in_time() {
+        let mut app = App::new(Model::new("race", race()), Theme::LIGHT);
+        app.resize(700.0, 320.0);
+        app.set_range(Some((20_000, 90_000)));
+        let said = |shape: &Shape| matches!(shape, Shape::Text(text) if text.text == "↔ 70 µs");
+        assert!(app.scene().shapes.iter().any(said));
     }
 
     #[test]

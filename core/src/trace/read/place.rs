@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::event::{Args, Fields, members};
 use super::join::{self, Point, Role};
 use super::names::{self, Class};
-use super::nanos;
 use super::own::Own;
 use super::scan::Value;
+use super::{integer_argument, nanos};
 use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
@@ -264,7 +264,8 @@ impl State {
         let mut name = self.trace.strings.intern(&name);
         let (mut kind, mut flags) = self.kind(head.class, name, args);
         let mut cat = self.cat(head.sort);
-        let mut bytes = self.bytes(args.bytes);
+        let is_accelerators = head.class == Class::Accelerator && kind.is_copy();
+        let mut bytes = self.bytes(args.bytes.or(args.size.filter(|_| is_accelerators)));
         let correlation = args.correlation.and_then(integer);
         let mut command = Slice::NONE;
         let index = u32::try_from(self.trace.slices.len()).expect("bug: fewer than four billion events");
@@ -509,6 +510,18 @@ impl State {
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
         let (launches, twice) =
             join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
+        let slices = &mut self.trace.slices;
+        for flow in &launches {
+            let to = flow.to as usize;
+            // The row of the copy says more than its call does, where it says anything.
+            if slices.bytes[to] == 0
+                && (slices.kind[to].is_copy() || slices.kind[to] == Kind::Memset)
+                && let Some(size) =
+                    integer_argument(self.trace.strings.get(slices.args[flow.from as usize]), "size")
+            {
+                slices.bytes[to] = u64::try_from(size).unwrap_or(0);
+            }
+        }
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();

@@ -104,7 +104,7 @@ fn a_selected_view_names_those_that_share_its_bytes() {
         ("strides", "[100] elements"),
         ("offset", "7 elements, byte 28"),
         ("span", "elements 7 to 9907, both inclusive"),
-        ("bytes", "[28, 39632)"),
+        ("bytes", "[28, 39,632)"),
         ("touches", "400 B"),
         ("shares with", "matrix, row"),
         ("after", "w@cuda:0, offset 7 elements"),
