@@ -192,6 +192,16 @@ impl Model {
                 rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = slice.start.0.saturating_sub(other.start.0);
                 rows.push(("after call".to_owned(), text::time(late)));
+                // ROCm's copies leave it to their calls to say how many bytes they are.
+                if slice.bytes == 0
+                    && slice.kind.is_copy()
+                    && let Some(size) = said(self.trace.strings.get(other.args), "size")
+                    && let Some(bytes) = size.as_u64().or_else(|| size.as_str()?.parse().ok())
+                {
+                    rows.push(("bytes, by its call".to_owned(), grouped(bytes)));
+                    let took = slice.end.0.saturating_sub(slice.start.0);
+                    rows.extend(text::rate(bytes, took).map(|rate| ("rate".to_owned(), rate)));
+                }
             } else {
                 rows.push(("started".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = other.start.0.saturating_sub(slice.start.0);
@@ -370,6 +380,12 @@ fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
 
 /// The argument by which Kineto tells how fast a copy was, in bytes per nanosecond.
 const BANDWIDTH: &str = "memory bandwidth (GB/s)";
+
+/// What an argument of these says.
+fn said(args: &str, name: &str) -> Option<serde_json::Value> {
+    let members = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(args).ok()?;
+    members.into_iter().find(|(of, _)| of == name).map(|(_, value)| value)
+}
 
 /// The rate that these arguments say, in bytes per nanosecond.
 fn recorded(args: &str) -> Option<f64> {
@@ -594,7 +610,12 @@ mod tests {
         let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
         let rows = model.details(1).rows;
         let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
-        assert_eq!((value("bytes"), value("rate")), (Some("2,560"), Some("1.0 GB/s")), "{rows:?}");
+        assert_eq!(
+            (value("bytes, by its call"), value("rate")),
+            (Some("2,560"), Some("1.0 GB/s")),
+            "{rows:?}"
+        );
+        assert_eq!(value("bytes"), None);
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub struct Slice {
     /// What it is.
     pub kind: Kind,
     /// Bytes that it moved, or 0. In Kineto's files the copy's own `bytes`; MTIA's copies, which have a `direction`, say `size`
-    /// instead, and ROCm's leave `size` to their calls.
+    /// instead. Those of ROCm leave it to their calls, and have none here.
     pub bytes: u64,
     /// Index of the command that it belongs to, or [`Slice::NONE`].
     pub command: u32,

@@ -192,9 +192,16 @@ impl<'t> Made<'t> {
         if dev == 0 { number } else { format!("{number}_cuda{dev}") }
     }
 
-    /// Bytes of a copy or memset, where the file says them.
+    /// Bytes of a copy or memset: the file's, or those that its call was given.
     fn bytes(&self, op: u32) -> Option<i64> {
-        i64::try_from(self.trace.slices.bytes[self.slice(op)]).ok().filter(|&n| n > 0)
+        let slices = &self.trace.slices;
+        let call = || {
+            let call = self.joined.calls[self.joined.recorded.ops[op as usize].call? as usize];
+            let args = self.trace.strings.get(slices.args[call as usize]);
+            integer_argument(args, "size")
+        };
+        let own = i64::try_from(slices.bytes[self.slice(op)]).ok().filter(|&n| n > 0);
+        own.or_else(|| call().filter(|&n| n > 0))
     }
 
     /// Where a copy or memset goes to and comes from.

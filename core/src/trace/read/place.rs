@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::event::{Args, Fields, members};
 use super::join::{self, Point, Role};
 use super::names::{self, Class};
+use super::nanos;
 use super::own::Own;
 use super::scan::Value;
-use super::{integer_argument, nanos};
 use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
@@ -510,18 +510,6 @@ impl State {
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
         let (launches, twice) =
             join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
-        let slices = &mut self.trace.slices;
-        for flow in &launches {
-            let to = flow.to as usize;
-            // The row of the copy says more than its call does, where it says anything.
-            if slices.bytes[to] == 0
-                && (slices.kind[to].is_copy() || slices.kind[to] == Kind::Memset)
-                && let Some(size) =
-                    integer_argument(self.trace.strings.get(slices.args[flow.from as usize]), "size")
-            {
-                slices.bytes[to] = u64::try_from(size).unwrap_or(0);
-            }
-        }
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();
