@@ -270,6 +270,34 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   await visit.close();
 });
 
+/** Words of elements that are broken: such a one has a rectangle on each of its lines. */
+const broken = (elements) =>
+  elements.evaluateAll((all) =>
+    all.flatMap(({ firstChild: text }) => [...text.data.matchAll(/\S+/g)].filter(({ 0: word, index }) => {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      return range.getClientRects().length > 1;
+    }).map(([word]) => word)),
+  );
+
+test("no value on a card is broken within a word that has room on a line, in any window", async () => {
+  const all = [["cuda_runtime", "cudaMemcpyAsync", 1, 1000.001], ["kernel", "ampere_sgemm_128x64_nn", 7, 3605054888691.797]];
+  const events = all.map(([cat, name, tid, ts]) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur: 31.25, args: { device: 0, stream: 7, correlation: 27, "warps per SM": 0.59, "est. achieved occupancy %": 12, "registers per thread": 128, direction: "HOST_TO_DEVICE" } }));
+  const made = await harness.viewed(room.files, "words.html", room.files.write("words.json", JSON.stringify({ schemaVersion: 1, traceEvents: events })));
+  for (const width of [1024, 1280, 1440, 1920]) {
+    const visit = await room.chromium.open(made, { width });
+    await harness.ready(visit.page);
+    for (const name of ["cudaMemcpyAsync", "sgemm"]) {
+      await visit.page.locator(".sl-search").fill(`^${name}|_${name}`);
+      await visit.page.locator(".sl-search").press("Enter");
+      await says(visit.page.locator("[data-selection]"), new RegExp(`${name}[^]*HOST_TO_DEVICE`));
+      assert.deepEqual(await broken(visit.page.locator("[data-selection] :is(dt, dd)")), [], `${name} at ${width}`);
+    }
+    await visit.close();
+  }
+});
+
 test("no word of a range's table is broken, in any window", async () => {
   for (const width of [1024, 1280, 1600]) {
     const visit = await room.chromium.open(page, { width });
@@ -282,16 +310,15 @@ test("no word of a range's table is broken, in any window", async () => {
     await visit.page.keyboard.press("r");
     const cells = visit.page.locator("[data-totals] table:first-of-type td:first-child");
     await harness.eventually(async () => (await cells.count()) > 0, "no totals");
-    // A word that is broken has a rectangle on each of its lines.
-    const broken = await cells.evaluateAll((all) =>
-      all.flatMap(({ firstChild: text }) => [...text.data.matchAll(/\S+/g)].filter(({ 0: word, index }) => {
-        const range = document.createRange();
-        range.setStart(text, index);
-        range.setEnd(text, index + word.length);
-        return range.getClientRects().length > 1;
-      }).map(([word]) => word)),
+    assert.deepEqual(await broken(cells), [], `at ${width}`);
+    // Heads of figures end where their figures do.
+    const apart = await visit.page.locator("[data-totals] table").evaluateAll((tables) =>
+      tables.flatMap((table) => [...table.rows].flatMap(({ cells }) => [1, 2].map((k) => {
+        const end = (cell) => cell.getBoundingClientRect().right - parseFloat(getComputedStyle(cell).paddingRight);
+        return Math.abs(end(cells[k]) - end(table.rows[0].cells[k]));
+      }))),
     );
-    assert.deepEqual(broken, [], `at ${width}`);
+    assert.ok(apart.length > 10 && apart.every((pixels) => pixels < 1), `at ${width} heads are ${apart} beside their columns`);
     const out = await visit.page.locator("[data-totals]").evaluate((card) => card.scrollWidth - card.clientWidth);
     assert.ok(out <= 0, `${out} pixels stick out at ${width}`);
     await visit.close();
@@ -874,7 +901,9 @@ test("a range is as fast as the rates of its copies, and not as a length that th
   await harness.ready(visit.page);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("r");
-  await says(visit.page.locator("[data-totals]"), /2 µs[^]*4 B\s+1\.4 MB\/s/);
+  await says(visit.page.locator("[data-totals]"), /2 µs[^]*4 B\s+1\.4 MB\/s in 2\.784 µs/);
+  await visit.page.keyboard.press("ArrowRight");
+  await says(visit.page.locator("[data-selection]"), /took\s+2 µs, 2\.784 µs by its rate\s+rate\s+1\.4 MB\/s/);
   await visit.close();
 });
 

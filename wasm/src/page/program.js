@@ -7,7 +7,7 @@ const beside = (view, place) => {
   const choice = make("select", { ariaLabel: "what is compared" });
   const button = (textContent, title = "") => make("button", { type: "button", textContent, title });
   const [all, near] = [button("fit both", "all of both (0)"), button("")];
-  const align = button("align", "puts the starts of the two selected slices below each other; without them the beginnings of both");
+  const align = button("align", "starts of the selected slices below each other");
   const close = button("close");
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
@@ -82,8 +82,9 @@ const beside = (view, place) => {
   };
   /** A length of time in words. */
   const long = (ns) => {
-    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(ns) || 1) / 3));
-    return `${Number((Math.abs(ns) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
+    const told = Number(Math.abs(ns).toPrecision(4));
+    const unit = Math.min(3, Math.floor(Math.log10(told || 1) / 3));
+    return `${told / 1000 ** unit} ${["ns", "µs", "ms", "s"][unit]}`;
   };
   /** What brings both into sight, and what makes the one readable that has no width; slices are put below each other where both have any. */
   const offer = () => {
@@ -335,7 +336,7 @@ const program = (view, place, second, packed) => {
       const [, , , words, written, command, selected, lit] = buffers[k];
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
-      if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
+      if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the copy or kernel that has passed" }));
       if (command === null) continue;
       const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${words}` });
       button.addEventListener("click", () => view.select(undefined, command));

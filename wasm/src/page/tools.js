@@ -344,8 +344,8 @@ const tools = (view, place, alone, { module, examples }) => {
       // Figures stand below each other: a column for each has no room in a narrow card.
       const tables = [rows(["kind", "n", "time, bytes, rate"], range.kinds), rows(["lane", "n", "in use"], range.lanes)];
       const act = (name, title, words) => make("button", { type: "button", className: "sl-small", textContent: words, title, onclick: acts[name] });
-      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"), act("packets", "save these slices for Perfetto (shift V)", "Perfetto"));
-      if (told.recorded) row.append(act("skeleton", "copies, kernels and waits of this range as a program to edit and simulate", "as a program"));
+      const row = make("div", { className: "sl-row" }, act("csv", "save these slices (V)", "CSV"), act("packets", "save these slices for Perfetto (shift V)", "Perfetto"));
+      if (told.recorded) row.append(act("skeleton", "to edit and simulate", "as a program"));
       part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
     shown(part(".sl-marks-part"), marks.length);

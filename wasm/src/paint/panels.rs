@@ -456,8 +456,11 @@ impl Panels {
         append(card, &self.element("p", "", &details.place));
         let list = self.element("dl", "", "");
         for (name, value) in &details.rows {
-            append(&list, &self.element("dt", "", name));
-            append(&list, &self.element("dd", if name == "text" { "is-code" } else { "" }, value));
+            // In a narrow card a word for which a column has no room has a line of its own.
+            let is_long = |text: &String| text.split(' ').any(|word| word.len() > 11);
+            let class = if is_long(name) || is_long(value) { "is-long" } else { "" };
+            append(&list, &self.element("dt", class, name));
+            append(&list, &self.element("dd", if name == "text" { "is-code" } else { class }, value));
         }
         append(card, &list);
         for why in &details.why {
