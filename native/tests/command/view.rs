@@ -29,6 +29,16 @@ fn a_page_is_written_beside_the_caller_and_told_of() {
     assert!(page.to_ascii_lowercase().starts_with("<!doctype html>"), "{}", &page[..40]);
 }
 
+/// The goal for pages that carry a trace, before it: viewer, style and examples.
+#[test]
+fn a_page_without_data_takes_less_than_600_kb() {
+    let folder = folder("view-empty");
+    let ran = spanlift_reading(&folder, &["view", "-", "-o", "out.html"], br#"{"traceEvents": []}"#);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let bytes = std::fs::metadata(folder.join("out.html")).unwrap().len();
+    assert!(bytes <= 600_000, "{bytes} bytes");
+}
+
 #[test]
 fn the_report_is_json_on_request_and_standard_input_is_read() {
     let folder = folder("view-json");

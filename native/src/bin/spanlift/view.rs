@@ -157,7 +157,7 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
 }
 
 /// What ships, for the page's editor: programs, and operators as they are written where the page shows them, else as the programs that
-/// they become.
+/// they become, where those are short: of a hundred copies and kernels in a row, which take a kilobyte of every page, nobody learns.
 fn examples(operators: bool) -> Vec<PageItem> {
     let shipped = programs::all().map(|shipped| PageItem::source(shipped.name, shipped.text, ""));
     let operators = programs::OPERATORS.iter().filter_map(|shipped| {
@@ -166,8 +166,8 @@ fn examples(operators: bool) -> Vec<PageItem> {
             return Some(PageItem::source(name, shipped.text, ""));
         }
         // Not one that is wrong on purpose.
-        let program = Written::read(shipped.text).ok()?.program;
-        Some(PageItem::source(name, program.to_text(), ""))
+        let text = Written::read(shipped.text).ok()?.program.to_text();
+        (text.len() < 2_000).then(|| PageItem::source(name, text, ""))
     });
     shipped.chain(operators).collect()
 }
