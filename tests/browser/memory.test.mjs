@@ -119,7 +119,7 @@ test("a click says what a view is and with whom it shares bytes", async () => {
   assert.match(details, /^matrix\n+view of w on cpu/);
   assert.match(details, /shares with\n+column, reversed row/);
   assert.match(details, /span\n+elements 0 to 399, both inclusive/);
-  assert.match(details, /bytes\n+\[0, 1600\)/);
+  assert.match(details, /bytes\n+\[0, 1,600\)/);
   assert.match(details, /after\n+w@cuda:0, offset 0 elements/);
   assert.match(await visit.page.locator("[aria-live]").innerText(), /^matrix, f32\[20, 20\]/);
   assert.match(await visit.page.locator("tr[aria-selected=true]").innerText(), /^matrix, /);
