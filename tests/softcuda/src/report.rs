@@ -101,7 +101,7 @@ impl fmt::Display for Violation {
 /// Everything seen since the last reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Misuse, in the order in which it was found; at most [`Report::KEPT`].
+    /// Misuse, in the order in which it was found; at most [`Report::KEPT`] of each kind.
     pub violations: Vec<Violation>,
     /// How often misuse was found, also beyond what is kept.
     pub found: u64,
@@ -122,7 +122,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many violations are kept.
+    /// How many violations of a kind are kept.
     pub const KEPT: usize = 256;
 
     /// The calls as a program file.

@@ -12,7 +12,7 @@ use super::schedulers;
 use crate::code::Code;
 use crate::config::{Config, Pageable, Scheduler};
 use crate::host;
-use crate::report::ViolationKind;
+use crate::report::{Report, ViolationKind};
 
 #[test]
 fn seeds_explore_many_orders_because_streams_are_starved() {
@@ -151,15 +151,17 @@ fn a_host_function_that_asks_is_told_and_accused() {
             while answer == Err(Code::NOT_READY) {
                 answer = other.stream_query(t);
             }
-            send.send((answer, other.stream_query(s), other.alloc(8))).expect("heard");
+            let own = (0..2 * Report::KEPT).map(|_| other.stream_query(s)).last();
+            send.send((answer, own, other.alloc(8))).expect("heard");
         });
         lab.sync(s);
         let told = receive.recv().expect("it ran");
         // Its own stream goes on when it has returned.
-        assert_eq!(told, (Ok(()), Err(Code::NOT_READY), Err(Code::NOT_PERMITTED)), "{scheduler}");
+        assert_eq!(told, (Ok(()), Some(Err(Code::NOT_READY)), Err(Code::NOT_PERMITTED)), "{scheduler}");
         lab.host_read(p);
         let report = lab.end();
-        assert!(report.count(ViolationKind::CallInCallback) >= 3, "{scheduler}");
+        // However often it asks, what else was found is told.
+        assert_eq!(report.count(ViolationKind::CallInCallback), Report::KEPT, "{scheduler}");
         assert_eq!(report.count(ViolationKind::Raw), 1, "{scheduler}: the query is no order");
     }
 }
