@@ -188,7 +188,7 @@ impl Recorded {
         beside(what, guess, "recorded", found)
     }
 
-    /// The recording run again with changes, as written for `spanlift whatif`: what it takes then, and both timelines.
+    /// The recording run again with changes, each a [`RecordedChange`] as it is written: what it takes then, and both timelines.
     pub fn what_if(&self, changes: &[&str]) -> Figure {
         let Some(recording) = Recording::of(&self.trace) else {
             return Figure::error(&"no operation of this trace has its call");

@@ -531,8 +531,11 @@ fn totals(app: &App, totals: &Totals) -> Value {
         json!([kind_name(t.kind), grouped(t.n), told.join("\n")])
     });
     let lanes = totals.lanes.iter().map(|(name, n, busy)| {
-        let part = 100.0 * *busy as f64 / length.max(1) as f64;
-        json!([name, grouped(*n), format!("{}\n{part:.1} %", text::time(*busy))])
+        let part = match *busy as f64 / length.max(1) as f64 {
+            small if *busy > 0 && small < 0.0005 => "below 0.1 %".to_owned(),
+            part => format!("{:.1} %", 100.0 * part),
+        };
+        json!([name, grouped(*n), format!("{}\n{part}", text::time(*busy))])
     });
     let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     json!({
@@ -612,8 +615,10 @@ fn recorded<'l>(app: &App, lines: impl Iterator<Item = &'l str>) -> Result<(Valu
         lines.map(str::parse).collect::<Result<_, NotAChange>>().map_err(|e| e.to_string())?;
     let error = recording.error();
     let made = recording.what_if(&list);
+    // What a change saves or loses means little where the model is further from the recorded time than that.
+    let off = error.replayed_ns.abs_diff(error.recorded_ns);
     let told = json!({
-        "recorded": text::time(error.recorded_ns), "error": percent(error.error),
+        "doubtful": made.saved_ns.unsigned_abs() < off, "recorded": text::time(error.recorded_ns), "error": percent(error.error),
         "before": text::time(error.replayed_ns), "after": text::time(made.length_ns),
         "saved": text::time(made.saved_ns.saturating_abs()), "sooner": made.saved_ns >= 0, "same": made.saved_ns == 0,
         "factor": if made.length_ns > 0 { error.replayed_ns as f64 / made.length_ns as f64 } else { 1.0 },

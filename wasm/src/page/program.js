@@ -380,12 +380,13 @@ const program = (view, place, second, packed) => {
       return;
     }
     try {
-      const { recorded, error, before, after, saved, sooner, same, factor, verdicts = [] } = JSON.parse(view.what_if(lines.join("\n")));
-      const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}, ${factor.toFixed(2)} times as fast`;
+      const { recorded, error, before, after, saved, sooner, same, doubtful, factor, verdicts = [] } = JSON.parse(view.what_if(lines.join("\n")));
+      const times = factor.toFixed(2);
+      const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}${times === "1.00" ? "" : `, ${times} times as fast`}${doubtful ? ", less than the model is off" : ""}`;
       // How far the model is from the recorded time comes before anything that follows from it.
       const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error}` })] : [];
       if (!lines.length) return then.replaceChildren(...first);
-      then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
+      then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same || doubtful ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
       // What the copies read and write is not in a recording, so nothing holds them back.
       if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: copies that leave their stream no longer wait for its kernels, even where they have to" }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
