@@ -16,6 +16,8 @@ mod scattered;
 mod threads;
 mod transfers;
 
+use std::sync::LazyLock;
+
 use spanlift::advise::transfer::Calibration;
 use spanlift::machine::{Grade, Source};
 use spanlift_native::engine::{Config, Engine};
@@ -29,15 +31,19 @@ fn schedules(n_seeds: u64) -> Vec<softcuda::Config> {
     all.into_iter().map(softcuda::Config::under).chain([strict]).collect()
 }
 
+/// Read once: engines are opened thousands of times here.
+pub(crate) static GEN5: LazyLock<Calibration> =
+    LazyLock::new(|| Calibration::recorded("gen5").expect("it is recorded"));
+
 /// Four threads, three slots of 256 KiB each.
 fn config() -> Config {
-    let calibration = Some(Calibration::recorded("gen5").expect("it is recorded"));
+    let calibration = Some(GEN5.clone());
     Config { workers: Some(4), slots: 3 << 20, calibration, ..Config::default() }
 }
 
 /// So many threads with three slots of `slot` bytes each, for which the driver's own staging is never the better way.
 fn with_slots(workers: usize, slot: usize) -> Config {
-    let mut machine = Calibration::recorded("gen5").expect("it is recorded").machine().clone();
+    let mut machine = GEN5.machine().clone();
     for rate in ["stage_hot_bw", "stage_cold_bw", "pageable_h2d_bw", "pageable_d2h_bw"] {
         let source = Source { grade: Grade::Assumed, text: "slower than anything".into() };
         machine.set(rate, 0.001, source).expect("a rate");
@@ -53,19 +59,21 @@ fn engine() -> Engine {
 /// Bytes without pattern, the same in every run.
 fn bytes(n: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let next = || {
+    let mut all = vec![0; n];
+    for word in all.chunks_mut(8) {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state.to_le_bytes()
-    };
-    let mut all: Vec<u8> = std::iter::repeat_with(next).take(n.div_ceil(8)).flatten().collect();
-    all.truncate(n);
+        word.copy_from_slice(&state.to_le_bytes()[..word.len()]);
+    }
     all
 }
 
 /// How many bytes differ.
 fn n_wrong(found: &[u8], expected: &[u8]) -> usize {
     assert_eq!(found.len(), expected.len());
+    if found == expected {
+        return 0; // without a look at each, which takes long in a debug build
+    }
     found.iter().zip(expected).filter(|(a, b)| a != b).count()
 }
