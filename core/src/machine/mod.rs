@@ -18,7 +18,7 @@
 mod figure;
 mod read;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use figure::Value;
 pub use figure::{Figure, Grade, Source};
@@ -268,7 +268,7 @@ impl Machine {
 
     /// The profile of this name among those that come with spanlift.
     pub fn builtin(name: &str) -> Option<Machine> {
-        builtin().into_iter().find(|m| m.name == name)
+        builtin().iter().find(|m| m.name == name).cloned()
     }
 
     /// The names of the profiles that come with spanlift.
@@ -455,8 +455,12 @@ const NAMES: [&str; 8] = [
     "gh200-c2c",
 ];
 
-fn builtin() -> Vec<Machine> {
-    read::read(BUILTIN.as_bytes()).unwrap_or_else(|e| unreachable!("bug: the built-in machines: {e}"))
+/// Read once: whoever simulates in a loop asks for one each time.
+fn builtin() -> &'static [Machine] {
+    static READ: OnceLock<Vec<Machine>> = OnceLock::new();
+    READ.get_or_init(|| {
+        read::read(BUILTIN.as_bytes()).unwrap_or_else(|e| unreachable!("bug: the built-in machines: {e}"))
+    })
 }
 
 impl Default for Machine {

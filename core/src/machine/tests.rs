@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_built_in_profiles_are_the_named_ones() {
-    let mut read: Vec<String> = builtin().into_iter().map(|m| m.name).collect();
+    let mut read: Vec<String> = builtin().iter().map(|m| m.name.clone()).collect();
     let mut named: Vec<String> = Machine::names().map(str::to_owned).collect();
     read.sort();
     named.sort();
@@ -129,7 +129,7 @@ fn a_rate_of_zero_takes_for_ever() {
 
 #[test]
 fn a_written_profile_reads_back_with_every_figure() {
-    for mut machine in builtin() {
+    for mut machine in builtin().iter().cloned() {
         machine.note = "a \"note\"".to_owned();
         let read = Machine::from_json(machine.to_json().as_bytes()).unwrap();
         for (a, b) in machine.figures().zip(read.figures()) {

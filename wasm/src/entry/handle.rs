@@ -531,11 +531,8 @@ fn totals(app: &App, totals: &Totals) -> Value {
         json!([kind_name(t.kind), grouped(t.n), told.join("\n")])
     });
     let lanes = totals.lanes.iter().map(|(name, n, busy)| {
-        let part = match *busy as f64 / length.max(1) as f64 {
-            small if *busy > 0 && small < 0.0005 => "below 0.1 %".to_owned(),
-            part => format!("{:.1} %", 100.0 * part),
-        };
-        json!([name, grouped(*n), format!("{}\n{part}", text::time(*busy))])
+        let part = percent(*busy as f64 / length.max(1) as f64);
+        json!([name, grouped(*n), format!("{}\n{}", text::time(*busy), part.trim_start_matches('+'))])
     });
     let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     json!({

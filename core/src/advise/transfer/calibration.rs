@@ -1,5 +1,7 @@
 //! A machine's figures as the closed forms take them.
 
+use std::sync::OnceLock;
+
 use crate::machine::{Machine, Rate};
 use crate::units::Bytes;
 
@@ -22,8 +24,8 @@ impl Calibration {
 
     /// A recorded calibration: `gen3`, `gen5`, `slow-cores` or `no-batch`; or a machine profile by its name.
     pub fn recorded(name: &str) -> Option<Calibration> {
-        let found = recorded().into_iter().find(|m| m.name == name);
-        found.or_else(|| Machine::builtin(name)).map(Calibration::of)
+        let found = recorded().iter().find(|m| m.name == name);
+        found.cloned().or_else(|| Machine::builtin(name)).map(Calibration::of)
     }
 
     /// The profile.
@@ -61,10 +63,13 @@ impl Calibration {
     }
 }
 
-/// The recorded profiles.
-pub(super) fn recorded() -> Vec<Machine> {
-    Machine::all_from_json(RECORDED.as_bytes())
-        .unwrap_or_else(|e| unreachable!("bug: the recorded calibrations: {e}"))
+/// The recorded profiles, read once.
+pub(super) fn recorded() -> &'static [Machine] {
+    static READ: OnceLock<Vec<Machine>> = OnceLock::new();
+    READ.get_or_init(|| {
+        Machine::all_from_json(RECORDED.as_bytes())
+            .unwrap_or_else(|e| unreachable!("bug: the recorded calibrations: {e}"))
+    })
 }
 
 /// `rate * of / whole`, at least 1.

@@ -23,7 +23,7 @@ const SOURCES: [HostMemory; 4] =
 const ROUTES: [Route; 4] = [Route::Up, Route::Down, Route::Within, Route::Peer];
 
 fn calibrations() -> Vec<Calibration> {
-    recorded().into_iter().map(Calibration::of).collect()
+    recorded().iter().cloned().map(Calibration::of).collect()
 }
 
 /// What an engine has before hardware showed that more is needed.
@@ -52,7 +52,7 @@ fn there_are_four_calibrations_and_every_figure_has_a_source() {
     let machines = recorded();
     let names: Vec<&str> = machines.iter().map(|m| &*m.name).collect();
     assert_eq!(names, ["gen3", "gen5", "no-batch", "slow-cores"]);
-    for machine in &machines {
+    for machine in machines {
         assert!(machine.ignored.is_empty());
         assert!(machine.figures().all(|f| f.source.grade != Grade::Unstated), "{machine}");
     }
