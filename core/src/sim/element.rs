@@ -146,6 +146,12 @@ pub(super) fn dtype_of(contents: &Contents) -> Dtype {
     }
 }
 
+/// How many of `n` bytes the whole elements of declared contents are.
+pub(super) fn whole(contents: &Contents, n: usize) -> usize {
+    let size = usize::try_from(dtype_of(contents).bytes()).unwrap_or(1);
+    n / size * size
+}
+
 /// The bytes of all whole elements of declared contents in `n` bytes that begin at byte `at` of their block.
 pub(super) fn bytes_of(contents: &Contents, at: u64, n: usize) -> Vec<u8> {
     let size = usize::try_from(dtype_of(contents).bytes()).unwrap_or(1);

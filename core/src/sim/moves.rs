@@ -3,7 +3,7 @@
 use super::element;
 use super::lowered::{NodeId, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
-use super::values::{Moving, Place, compute_bytes, differences, formula, is_seed, length};
+use super::values::{Moving, Place, compute_bytes, differences, formula, known, length};
 use super::{Reading, Wrong};
 use crate::id::Id;
 use crate::memory::Dtype;
@@ -60,18 +60,22 @@ impl<'a> Sim<'a> {
         }
         let (src_block, dst_block) = (self.block(src), self.block(dst));
         let values = &mut self.values;
-        let (now, n) = (length(done)..length(moved), moved - done);
-        let bytes = match from {
-            Place::Region => values.read(src_block, &src.span, offset + done, n),
-            Place::Staged => {
-                values.staged.get(&(node, part)).map_or_else(Vec::new, |b| b[now.clone()].to_vec())
+        let (at, n, slot) = (offset + done, moved - done, (node, part));
+        let now = length(done)..length(moved);
+        match (from, to) {
+            (Place::Region, Place::Region) => {
+                values.carry((src_block, &src.span), (dst_block, &dst.span), at, n)
             }
-        };
-        match to {
-            Place::Region => values.write(dst_block, &dst.span, offset + done, &bytes),
-            Place::Staged => {
-                if let Some(slot) = values.staged.get_mut(&(node, part)) {
-                    slot[now].copy_from_slice(&bytes);
+            (Place::Region, Place::Staged) => {
+                if let Some(mut bytes) = values.staged.remove(&slot) {
+                    bytes[now].copy_from_slice(&values.read(src_block, &src.span, at, n));
+                    values.staged.insert(slot, bytes);
+                }
+            }
+            (Place::Staged, _) => {
+                if let Some(bytes) = values.staged.remove(&slot) {
+                    values.write(dst_block, &dst.span, at, &bytes[now]);
+                    values.staged.insert(slot, bytes);
                 }
             }
         }
@@ -144,6 +148,7 @@ impl<'a> Sim<'a> {
         }
         let span = src.span.clone();
         let bytes = self.values.read(block, &span, u64::from(part) * copy.chunk, copy.chunk_bytes(part));
+        let bytes = bytes.into_owned();
         self.values.staged.insert((copy.node, part), bytes);
     }
 
@@ -186,10 +191,11 @@ impl<'a> Sim<'a> {
         if self.values.blocks[self.block(out)].is_none() {
             return;
         }
-        let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, copied(r, out));
+        let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, copied(r, out)).into_owned();
         let command = self.nodes[node as usize].command as usize;
         if formula(op).is_none() && self.knows.computes(command) {
-            let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
+            let all =
+                |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span)).into_owned();
             if let Some(result) = self.knows.compute(command, &reads.iter().map(all).collect_vec()) {
                 self.values.results.insert(node, result);
             }
@@ -198,7 +204,8 @@ impl<'a> Sim<'a> {
         let result = match formula(op) {
             Some(compute) => {
                 // A sum over all elements is shorter than what it reads.
-                let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
+                let all =
+                    |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span)).into_owned();
                 compute_bytes(compute, &reads.iter().take(3).map(all).collect_vec(), bytes_of(&out.span))
             }
             None => reads.first().map(whole).unwrap_or_default(),
@@ -211,15 +218,15 @@ impl<'a> Sim<'a> {
         if !self.values.is_on() {
             return;
         }
-        let result = match (self.node_op(node), self.values.results.remove(&node)) {
-            (Op::Memset { dst, value, .. }, _) => {
-                vec![*value; length(bytes_of(&dst.span))]
-            }
-            (_, Some(result)) => result,
-            (_, None) => return,
-        };
+        let op = self.node_op(node);
+        if let Op::Memset { dst, value, .. } = op {
+            self.settle_values();
+            let block = self.block(dst);
+            return self.values.fill(block, &dst.span, *value);
+        }
+        let Some(result) = self.values.results.remove(&node) else { return };
         self.settle_values();
-        if let Some(out) = self.node_op(node).regions().1.first() {
+        if let Some(out) = op.regions().1.first() {
             let (block, span) = (self.block(out), out.span.clone());
             self.values.write(block, &span, 0, &result);
         }
@@ -265,7 +272,7 @@ impl<'a> Sim<'a> {
                     return;
                 }
                 let n = copied(src, dst);
-                let bytes = self.values.read(self.block(src), &src.span, 0, n);
+                let bytes = self.values.read(self.block(src), &src.span, 0, n).into_owned();
                 self.values.held.insert(t, bytes);
             }
             _ => {}
@@ -309,17 +316,12 @@ impl<'a> Sim<'a> {
     }
 
     fn compare(&mut self, block: usize, region: &Region, expect: &Contents) -> (u64, u64, Option<Wrong>) {
-        let read = self.values.read(block, &region.span, 0, bytes_of(&region.span));
-        let expected = match self.values.last_expected.take() {
-            // Bytes of a seed depend on where they lie.
-            Some((contents, n, bytes)) if contents == *expect && n == read.len() && !is_seed(expect) => bytes,
-            _ => {
-                let at = region.span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
-                element::bytes_of(expect, at, read.len())
-            }
-        };
-        let found = differences(element::dtype_of(expect), &read, &expected);
-        self.values.last_expected = Some((expect.clone(), read.len(), expected));
+        let n = bytes_of(&region.span);
+        let mut contents = std::mem::take(&mut self.values.known);
+        let read = self.values.read(block, &region.span, 0, n);
+        let expected = known(&mut contents, expect, &region.span, length(n));
+        let found = differences(element::dtype_of(expect), &read, expected);
+        self.values.known = contents;
         found
     }
 }

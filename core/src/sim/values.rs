@@ -14,6 +14,8 @@
 //! A kernel without a formula leaves bytes as they are. Of two engines that move the same bytes at the same time each comes to
 //! each byte when its rate says; within a nanosecond the order of devices and engines counts.
 
+use std::borrow::Cow;
+
 use super::element::{self, Element};
 use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
@@ -26,6 +28,11 @@ use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, O
 const LIMIT: u64 = 1 << 30;
 /// Bytes that memsets may add to those.
 const SET_LIMIT: u64 = 64 << 20;
+/// Of the contents that were written or expected last so many are kept, and so many bytes if they are more than one.
+const KEPT: (usize, usize) = (4, 64 << 20);
+
+/// Declared contents and the bytes they are, the last ones last: a loop writes and expects the same again and again.
+pub(super) type Known = Vec<(Contents, Vec<u8>)>;
 
 /// Bytes of blocks, and those in flight.
 #[derive(Debug, Default)]
@@ -45,8 +52,7 @@ pub(super) struct Values {
     pub(super) results: BTreeMap<NodeId, Vec<u8>>,
     /// What host threads are copying.
     pub(super) held: BTreeMap<u32, Vec<u8>>,
-    /// The bytes of the contents that were looked at last: a loop looks at the same again and again.
-    pub(super) last_expected: Option<(Contents, usize, Vec<u8>)>,
+    pub(super) known: Known,
     pub(super) reads: Vec<Reading>,
 }
 
@@ -96,30 +102,50 @@ impl Values {
     }
 
     pub(super) fn put(&mut self, block: usize, span: &Span, contents: &Contents) {
-        let n = length(bytes_of(span));
-        let at = span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
-        if self.blocks[block].is_some() {
-            let bytes = element::bytes_of(contents, at, n);
-            self.write(block, span, 0, &bytes);
-        }
+        let Some(out) = &mut self.blocks[block] else { return };
+        write(out, span, 0, known(&mut self.known, contents, span, length(bytes_of(span))));
     }
 
     /// `n` bytes of a region from its byte `offset` on, counted in the order of its elements.
-    pub(super) fn read(&self, block: usize, span: &Span, offset: u64, n: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(length(n));
+    pub(super) fn read<'v>(&'v self, block: usize, span: &Span, offset: u64, n: u64) -> Cow<'v, [u8]> {
         match &self.blocks[block] {
-            None => out.resize(length(n), 0),
-            Some(bytes) => runs(span, offset, n, |at, len, _| out.extend_from_slice(&bytes[at..at + len])),
+            None => Cow::Owned(vec![0; length(n)]),
+            Some(bytes) if span.is_range() => {
+                let mut piece = &bytes[..0];
+                runs(span, offset, n, |at, len, _| piece = &bytes[at..at + len]);
+                Cow::Borrowed(piece)
+            }
+            Some(bytes) => {
+                let mut out = Vec::with_capacity(length(n));
+                runs(span, offset, n, |at, len, _| out.extend_from_slice(&bytes[at..at + len]));
+                Cow::Owned(out)
+            }
         }
-        out
     }
 
     pub(super) fn write(&mut self, block: usize, span: &Span, offset: u64, new: &[u8]) {
         if let Some(bytes) = &mut self.blocks[block] {
-            runs(span, offset, new.len() as u64, |at, len, done| {
-                bytes[at..at + len].copy_from_slice(&new[done..done + len]);
-            });
+            write(bytes, span, offset, new);
         }
+    }
+
+    /// Sets every byte of a region.
+    pub(super) fn fill(&mut self, block: usize, span: &Span, value: u8) {
+        if let Some(bytes) = &mut self.blocks[block] {
+            runs(span, 0, bytes_of(span), |at, len, _| bytes[at..at + len].fill(value));
+        }
+    }
+
+    /// Writes `n` bytes of a region of one block, from its byte `offset` on, to the same place of a region of another.
+    pub(super) fn carry(&mut self, from: (usize, &Span), to: (usize, &Span), offset: u64, n: u64) {
+        if from.0 == to.0 {
+            let bytes = self.read(from.0, from.1, offset, n).into_owned();
+            return self.write(to.0, to.1, offset, &bytes);
+        }
+        // Out of the list meanwhile, so that what lies in another one need not be copied first.
+        let Some(mut out) = self.blocks[to.0].take() else { return };
+        write(&mut out, to.1, offset, &self.read(from.0, from.1, offset, n));
+        self.blocks[to.0] = Some(out);
     }
 
     /// The bytes at the end, of every buffer that still has its block.
@@ -142,6 +168,35 @@ impl Values {
         sort_by_key(&mut finals, |f| f.buffer);
         (self.reads, finals)
     }
+}
+
+/// Writes bytes to a region of a block, from its byte `offset` on.
+fn write(block: &mut [u8], span: &Span, offset: u64, new: &[u8]) {
+    runs(span, offset, new.len() as u64, |at, len, done| {
+        block[at..at + len].copy_from_slice(&new[done..done + len]);
+    });
+}
+
+/// The whole elements in `n` bytes of contents declared for a region.
+pub(super) fn known<'k>(known: &'k mut Known, contents: &Contents, span: &Span, n: usize) -> &'k [u8] {
+    let n = element::whole(contents, n);
+    // Bytes of a seed depend on where they lie.
+    let is_seed = matches!(contents, Contents::Seed(_));
+    match known.iter().position(|(of, bytes)| !is_seed && of == contents && bytes.len() == n) {
+        Some(at) => known[at..].rotate_left(1),
+        None => {
+            let is_too_much = |known: &Known| {
+                known.len() == KEPT.0
+                    || KEPT.1 < known.iter().fold(n, |all, (_, bytes)| all.saturating_add(bytes.len()))
+            };
+            while !known.is_empty() && is_too_much(known) {
+                known.remove(0);
+            }
+            let at = span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
+            known.push((contents.clone(), element::bytes_of(contents, at, n)));
+        }
+    }
+    known.last().map_or(&[], |(_, bytes)| bytes)
 }
 
 /// Which blocks carry bytes: those that declared bytes can reach.
@@ -341,10 +396,6 @@ pub(super) fn formula(op: &Op) -> Option<Compute> {
 /// A number of carried bytes as a length; all of them together are far below the limit of any machine.
 pub(super) fn length(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-pub(super) fn is_seed(contents: &Contents) -> bool {
-    matches!(contents, Contents::Seed(_))
 }
 
 /// How many elements there are, how many differ, and the first that does.
