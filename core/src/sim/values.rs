@@ -112,12 +112,12 @@ impl Values {
             None => Cow::Owned(vec![0; length(n)]),
             Some(bytes) if span.is_range() => {
                 let mut piece = &bytes[..0];
-                runs(span, offset, n, &mut |at, len, _| piece = &bytes[at..at + len]);
+                runs(span, offset, n, |at, len, _| piece = &bytes[at..at + len]);
                 Cow::Borrowed(piece)
             }
             Some(bytes) => {
                 let mut out = Vec::with_capacity(length(n));
-                runs(span, offset, n, &mut |at, len, _| out.extend_from_slice(&bytes[at..at + len]));
+                runs(span, offset, n, |at, len, _| out.extend_from_slice(&bytes[at..at + len]));
                 Cow::Owned(out)
             }
         }
@@ -132,7 +132,7 @@ impl Values {
     /// Sets every byte of a region.
     pub(super) fn fill(&mut self, block: usize, span: &Span, value: u8) {
         if let Some(bytes) = &mut self.blocks[block] {
-            runs(span, 0, bytes_of(span), &mut |at, len, _| bytes[at..at + len].fill(value));
+            runs(span, 0, bytes_of(span), |at, len, _| bytes[at..at + len].fill(value));
         }
     }
 
@@ -172,7 +172,7 @@ impl Values {
 
 /// Writes bytes to a region of a block, from its byte `offset` on.
 fn write(block: &mut [u8], span: &Span, offset: u64, new: &[u8]) {
-    runs(span, offset, new.len() as u64, &mut |at, len, done| {
+    runs(span, offset, new.len() as u64, |at, len, done| {
         block[at..at + len].copy_from_slice(&new[done..done + len]);
     });
 }
@@ -242,7 +242,7 @@ fn block_bytes(facts: &Facts, block: usize) -> u64 {
 
 /// Calls `f` for every run of bytes that `[offset, offset + n)` of a span's bytes consists of: where it lies in its
 /// block, how long it is, and how many bytes came before it. The last dimension runs fastest.
-fn runs(span: &Span, offset: u64, n: u64, f: &mut dyn FnMut(usize, usize, usize)) {
+fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)) {
     let elem = span.elem().unsigned_abs();
     if elem == 0 || n == 0 {
         return;
