@@ -16,13 +16,13 @@ use spanlift_native::engine::{
 use spanlift_softcuda::kit::{self, Driver};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, ViolationKind};
 
-use crate::{GEN5, bytes, config, engine, n_wrong, schedules};
+use crate::{bytes, config, engine, n_wrong, schedules};
 
 /// From so many bytes on a piece has a call of its own, on a device that copies 1 GB/s with calls of 5.3 us.
 const OWN_CALL: usize = 5300;
 
 pub(crate) fn slow_device() -> EngineConfig {
-    let mut machine = GEN5.machine().clone();
+    let mut machine = Calibration::recorded("gen5").expect("it is recorded").machine().clone();
     let source = Source { grade: Grade::Assumed, text: "so that few bytes are many".into() };
     machine.set("d2d_bw", 1.0, source).expect("a rate");
     let calibration = Calibration::of(machine);

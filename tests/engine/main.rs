@@ -16,8 +16,6 @@ mod scattered;
 mod threads;
 mod transfers;
 
-use std::sync::LazyLock;
-
 use spanlift::advise::transfer::Calibration;
 use spanlift::machine::{Grade, Source};
 use spanlift_native::engine::{Config, Engine};
@@ -31,19 +29,15 @@ fn schedules(n_seeds: u64) -> Vec<softcuda::Config> {
     all.into_iter().map(softcuda::Config::under).chain([strict]).collect()
 }
 
-/// Read once: engines are opened thousands of times here.
-pub(crate) static GEN5: LazyLock<Calibration> =
-    LazyLock::new(|| Calibration::recorded("gen5").expect("it is recorded"));
-
 /// Four threads, three slots of 256 KiB each.
 fn config() -> Config {
-    let calibration = Some(GEN5.clone());
+    let calibration = Some(Calibration::recorded("gen5").expect("it is recorded"));
     Config { workers: Some(4), slots: 3 << 20, calibration, ..Config::default() }
 }
 
 /// So many threads with three slots of `slot` bytes each, for which the driver's own staging is never the better way.
 fn with_slots(workers: usize, slot: usize) -> Config {
-    let mut machine = GEN5.machine().clone();
+    let mut machine = Calibration::recorded("gen5").expect("it is recorded").machine().clone();
     for rate in ["stage_hot_bw", "stage_cold_bw", "pageable_h2d_bw", "pageable_d2h_bw"] {
         let source = Source { grade: Grade::Assumed, text: "slower than anything".into() };
         machine.set(rate, 0.001, source).expect("a rate");
