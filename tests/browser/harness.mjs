@@ -225,41 +225,30 @@ const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma }
 
 /** Bytes as a page holds a module, by a way of their own: the digits are those whose worth the page finds. */
 export const written = (bytes) => {
-  const worth = new Map();
-  for (let code = 33; code < 127; code += 1) {
-    const digit = String.fromCharCode(code);
-    const value = digits(`0000${digit}`)[3];
-    if (value || digit === "0") worth.set(BigInt(value), digit);
-  }
-  const padded = Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)]);
-  let text = "";
-  for (let k = 0; k < padded.length; k += 4) {
-    let number = BigInt(padded.readUInt32BE(k));
-    let five = "";
-    for (let i = 0; i < 5; i += 1, number /= 85n) five = worth.get(number % 85n) + five;
-    text += five;
-  }
-  return text;
+  const printed = Array.from({ length: 95 }, (_, k) => String.fromCharCode(32 + k));
+  const zero = printed.find((digit) => digits(digit.repeat(16)).every((byte) => byte === 0));
+  // Of sixteen digits, which are thirteen bytes, the last is all of the last bits.
+  const worth = (digit) => digits(zero.repeat(15) + digit)[12];
+  const all = [zero];
+  for (const digit of printed) if (worth(digit)) all[worth(digit)] = digit;
+  const bits = Array.from(bytes, (byte) => byte.toString(2).padStart(8, "0")).join("");
+  const two = (thirteen) => {
+    const number = Number.parseInt(thirteen.padEnd(13, "0"), 2);
+    return all[Math.floor(number / 91)] + all[number % 91];
+  };
+  return (bits.match(/.{1,13}/g) ?? []).map(two).join("");
 };
-/** Data as a page holds it, a multiple of four bytes by a comment of gzip's. */
+/** Data, or a script, as a page holds it: as many bytes as its digits stand for, by a comment of gzip's. */
 export const packedData = (data) => {
   const packed = gzipSync(data);
-  const room = (4 - (packed.length % 4)) % 4;
-  if (!room) return written(packed);
+  if (digits(written(packed)).length === packed.length) return written(packed);
   packed[3] |= 16;
-  return written(Buffer.concat([packed.subarray(0, 10), Buffer.alloc(room - 1, 32), Buffer.alloc(1), packed.subarray(10)]));
+  return written(Buffer.concat([packed.subarray(0, 10), Buffer.alloc(1), packed.subarray(10)]));
 };
 /** The data of a page's first place. */
 export const dataOf = (html) => gunzipSync(digits(/data-spanlift="([^"]*)"/.exec(html)[1]));
 /** The page with other data there. */
 export const withData = (html, data) => html.replace(/data-spanlift="[^"]*"/, () => `data-spanlift="${packedData(data)}"`);
-/** A script as a page holds it, a multiple of four bytes by blanks behind its end. */
-export const packedScript = (script) => {
-  for (let whole = script.trimEnd(); ; whole += "\n") {
-    const packed = gzipSync(whole);
-    if (packed.length % 4 === 0) return written(packed);
-  }
-};
 const dist = (folder, pair) => ({
   name: pair,
   glue: readFileSync(join(folder, `${pair}.js`), "utf8"),
@@ -340,7 +329,7 @@ export function withFreshViewer(html, fresh = viewer(committedPair(html)), commi
     const script = gunzipSync(digits(packed)).toString();
     holds(script.includes(committed.glue), `${fresh.name}.js`);
     scripts += 1;
-    return before + packedScript(script.replace(committed.glue, () => fresh.glue));
+    return before + packedData(script.replace(committed.glue, () => fresh.glue));
   });
   holds(scripts, `${fresh.name}.js`);
   holds(page.includes(committed.module), `${fresh.name}.wasm.lzma`);

@@ -106,7 +106,7 @@ test("the page's script unpacks what was packed", () => {
 test("a fresh viewer takes the committed one's place, however the page is quoted", () => {
   const old = { name: "viewer", glue: "let a = 1;", module: "b2xk" };
   const now = { name: "viewer", glue: "let a = '$&';", module: "bm$&3" };
-  const packed = (glue) => harness.packedScript(`${glue} start();`);
+  const packed = (glue) => harness.packedData(`${glue} start();`);
   for (const quote of ['"', '\\"', "&quot;", "&amp;quot;"]) {
     const page = ({ glue, module }) => `<script data-script=${quote}${packed(glue)}${quote}>${module} ${module}</script>`;
     assert.equal(harness.withFreshViewer(page(old), now, old), page(now));

@@ -15,7 +15,7 @@
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
 //! Nothing else is fetched. Data, script and style travel packed with gzip, which the browser unpacks, the module with LZMA, which the
-//! script unpacks; all three are written with 85 digits. What users wrote is never part of markup or script.
+//! script unpacks; all three are written with 91 digits. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
 
@@ -172,7 +172,7 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
          <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
          <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
         slim_script(EARLY),
-        base85(pair.module),
+        base91(pair.module),
         packed(script(pair, more).as_bytes()),
         joined(&slim_script(LOADER)),
     )
@@ -185,19 +185,27 @@ fn script(pair: &Pair, more: &str) -> String {
     [pair.glue, &texts, &joined(&slim_script(more)), &joined(&slim_script(BOOT))].concat()
 }
 
-/// The digits of [`base85`]: none of them means anything in markup, in quotes or not, or calls or assigns in script.
-const DIGITS: &[u8; 85] =
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%)*+,-./:;?@[]^_{|}~";
+/// The digits of [`base91`], in their order: what is printed of ASCII and means nothing within quotes of markup or script.
+fn digits() -> impl Iterator<Item = u8> {
+    (b' '..=b'~').filter(|digit| !b"\"&<\\".contains(digit))
+}
 
-/// Bytes as text, five digits for four bytes (the highest first), a fifteenth shorter than base64; zeros fill the last four.
-fn base85(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(4) * 5);
-    for chunk in bytes.chunks(4) {
-        let mut four = [0; 4];
-        four[..chunk.len()].copy_from_slice(chunk);
-        let number = u32::from_be_bytes(four) as usize;
-        let digit = |place: u32| char::from(DIGITS[number / 85usize.pow(place) % 85]);
-        text.extend((0..5).rev().map(digit));
+/// Bytes as text, two digits for thirteen bits (the highest first): a thirteenth shorter than base64. Zeros fill the last thirteen.
+fn base91(bytes: &[u8]) -> String {
+    let digits: Vec<char> = digits().map(char::from).collect();
+    let mut text = String::with_capacity(bytes.len().div_ceil(13) * 16);
+    let (mut bits, mut n) = (0_usize, 0_u32);
+    let mut write = |thirteen: usize| text.extend([digits[thirteen / 91], digits[thirteen % 91]]);
+    for &byte in bytes {
+        (bits, n) = (bits << 8 | usize::from(byte), n + 8);
+        if n >= 13 {
+            n -= 13;
+            write(bits >> n);
+            bits &= (1 << n) - 1;
+        }
+    }
+    if n > 0 {
+        write(bits << (13 - n));
     }
     text
 }
@@ -251,7 +259,7 @@ fn data(items: &[PageItem]) -> String {
 
 /// Bytes packed with gzip, as text.
 fn packed(bytes: &[u8]) -> String {
-    base85(&whole_fours(gzip(bytes)))
+    base91(&filled(gzip(bytes)))
 }
 
 /// Bytes packed with gzip, with a fixed level and no time.
@@ -261,14 +269,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     packed.unwrap_or_else(|e| unreachable!("bug: writing to memory failed: {e}"))
 }
 
-/// The same packed bytes, a multiple of four of them: the header, which had no fields, gets a comment (RFC 1952), since browsers refuse
-/// what follows behind the end.
-fn whole_fours(mut packed: Vec<u8>) -> Vec<u8> {
+/// The same packed bytes, as many as their digits stand for: where those have room for one more, the header, which had no fields, gets
+/// an empty comment (RFC 1952), since browsers refuse what follows behind the end.
+fn filled(mut packed: Vec<u8>) -> Vec<u8> {
     const COMMENT: u8 = 16;
-    let room = (4 - packed.len() % 4) % 4;
-    if room > 0 {
+    let bits = packed.len() * 8;
+    if bits.next_multiple_of(13) - bits >= 8 {
         packed[3] |= COMMENT;
-        packed.splice(10..10, std::iter::repeat_n(b' ', room - 1).chain([0]));
+        packed.insert(10, 0);
     }
     packed
 }
@@ -306,31 +314,38 @@ mod tests {
     }
 
     #[test]
-    fn four_bytes_are_five_digits_that_mean_nothing_in_markup() {
-        assert_eq!(base85(&[0, 0, 0, 0, 0, 0, 0, 84, 0xff, 0xff, 0xff, 0xff]), "000000000~|NsC0");
-        assert_eq!(base85(&[1]), base85(&[1, 0, 0, 0]));
-        assert_eq!(base85(&[]), "");
-        for (k, digit) in DIGITS.iter().enumerate() {
-            assert!(
-                digit.is_ascii_graphic() && !b"<>&\"'`\\".contains(digit) && !DIGITS[..k].contains(digit)
-            );
-        }
+    fn thirteen_bits_are_two_digits_that_mean_nothing_within_quotes() {
+        let all: Vec<u8> = digits().collect();
+        assert_eq!(all.len(), 91);
+        assert!(all.iter().all(|digit| b" ~".contains(digit) || digit.is_ascii_graphic()));
+        assert!(!all.iter().any(|digit| b"\"&<\\\r\n".contains(digit)));
+        // 2^13 - 1 is 90 * 91 + 1, and the highest bit alone 45 * 91 + 1.
+        assert_eq!(base91(&[0xff; 13]), "~!".repeat(8));
+        assert_eq!(base91(&[0x80]), format!("{}!", char::from(all[45])));
+        assert_eq!([base91(&[]), base91(&[0]), base91(&[0, 0])], ["", "  ", "    "]);
+        // By a number of all bits.
+        let bytes = *b"\x01 many bytes\xfe";
+        let number = bytes.iter().fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+        let worth = |digit: char| all.iter().position(|&d| char::from(d) == digit).unwrap() as u128;
+        let text: Vec<u128> = base91(&bytes).chars().map(worth).collect();
+        let read = text.chunks(2).fold(0_u128, |number, two| number << 13 | (two[0] * 91 + two[1]));
+        assert_eq!((bytes.len(), text.len(), read), (13, 16, number));
     }
 
     #[test]
-    fn a_script_is_packed_to_a_multiple_of_four_bytes_with_nothing_behind_it() {
-        let mut seen = [false; 4];
-        for n in 0..40 {
+    fn packed_bytes_are_as_many_as_their_digits_stand_for() {
+        let mut seen = [false; 2];
+        for n in 0..60 {
             let script: String = (0..n).map(|k| char::from(b'a' + (k * k % 23) as u8)).collect();
             let packed = gzip(script.as_bytes());
-            seen[packed.len() % 4] = true;
-            let whole = whole_fours(packed);
-            assert_eq!(whole.len() % 4, 0);
+            let whole = filled(packed.clone());
+            seen[whole.len() - packed.len()] = true;
+            assert_eq!(base91(&whole).len() * 13 / 16, whole.len());
             let mut reader = flate2::bufread::GzDecoder::new(&whole[..]);
             assert_eq!(std::io::read_to_string(&mut reader).unwrap(), script);
             assert!(reader.into_inner().is_empty(), "{n} letters: something is left behind the end");
         }
-        assert_eq!(seen, [true; 4]);
+        assert_eq!(seen, [true; 2]);
     }
 
     #[test]
@@ -365,12 +380,20 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched() {
-        let html =
-            [page(&items()), script(&VIEWER, ""), script(&COURSE, LESSON), script(&OPERATORS, "")].concat();
+        // Of a page what is no digits, which may spell anything.
+        let (page, data) = (page(&items()), data(&items()));
+        let [module, script] = [base91(VIEWER.module), packed(self::script(&VIEWER, "").as_bytes())];
+        let mut bare = page;
+        for digits in [data, module, script] {
+            assert_eq!(bare.matches(&digits).count(), 1);
+            bare = bare.replace(&digits, "");
+        }
+        let scripts =
+            [(&VIEWER, ""), (&COURSE, LESSON), (&OPERATORS, "")].map(|(pair, more)| self::script(pair, more));
         for word in
             ["http://", "https://", "import(", "XMLHttpRequest", "WebSocket", "src=", "@import", "url("]
         {
-            assert_eq!(html.matches(word).count(), 0, "{word}");
+            assert_eq!(bare.matches(word).count() + scripts.concat().matches(word).count(), 0, "{word}");
         }
     }
 

@@ -6,7 +6,7 @@
 //! | head | JSON: `{"items": [{"name", "kind", "machine", "to", "one_by_one", "bytes"}]}` |
 //! | rest | the items' bytes, one behind the other |
 //!
-//! The page gets the block packed with gzip and written with 85 digits; its script and the browser undo both.
+//! The page gets the block packed with gzip and written with 91 digits; its script and the browser undo both.
 
 use serde_json::{Value, json};
 use spanlift::memory::{Layout, MoveKind, Target};
