@@ -223,18 +223,18 @@ const COMMITTED = join(ROOT, "wasm/dist");
 export const UNPACKING = ["digits", "lzma", "parts"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
 const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma };`)();
 
-/** Bytes as a page holds a module, by a way of their own: the digits are those whose worth the page finds. */
+const PRINTED = Array.from({ length: 95 }, (_, k) => String.fromCharCode(32 + k));
+const ZERO = PRINTED.find((digit) => digits(digit.repeat(16)).every((byte) => byte === 0));
+// Of sixteen digits, which are thirteen bytes, the last is all of the last bits.
+const worth = (digit) => digits(ZERO.repeat(15) + digit)[12];
+/** The digits that the page finds, by their worth. */
+const DIGITS = PRINTED.reduce((found, digit) => (worth(digit) ? Object.assign(found, { [worth(digit)]: digit }) : found), [ZERO]);
+/** Bytes as a page holds them, by a way of their own: as a row of bits. */
 export const written = (bytes) => {
-  const printed = Array.from({ length: 95 }, (_, k) => String.fromCharCode(32 + k));
-  const zero = printed.find((digit) => digits(digit.repeat(16)).every((byte) => byte === 0));
-  // Of sixteen digits, which are thirteen bytes, the last is all of the last bits.
-  const worth = (digit) => digits(zero.repeat(15) + digit)[12];
-  const all = [zero];
-  for (const digit of printed) if (worth(digit)) all[worth(digit)] = digit;
   const bits = Array.from(bytes, (byte) => byte.toString(2).padStart(8, "0")).join("");
   const two = (thirteen) => {
     const number = Number.parseInt(thirteen.padEnd(13, "0"), 2);
-    return all[Math.floor(number / 91)] + all[number % 91];
+    return DIGITS[Math.floor(number / 91)] + DIGITS[number % 91];
   };
   return (bits.match(/.{1,13}/g) ?? []).map(two).join("");
 };
@@ -249,11 +249,16 @@ export const packedData = (data) => {
 export const dataOf = (html) => gunzipSync(digits(/data-spanlift="([^"]*)"/.exec(html)[1]));
 /** The page with other data there. */
 export const withData = (html, data) => html.replace(/data-spanlift="[^"]*"/, () => `data-spanlift="${packedData(data)}"`);
-const dist = (folder, pair) => ({
-  name: pair,
-  glue: readFileSync(join(folder, `${pair}.js`), "utf8"),
-  module: written(readFileSync(join(folder, `${pair}.wasm.lzma`))),
-});
+const pairs = new Map();
+/** A built pair as pages hold it, read once. */
+const dist = (folder, pair) => {
+  const path = join(folder, pair);
+  if (!pairs.has(path)) {
+    const [glue, module] = [readFileSync(`${path}.js`, "utf8"), written(readFileSync(`${path}.wasm.lzma`))];
+    pairs.set(path, { name: pair, glue, module });
+  }
+  return pairs.get(path);
+};
 
 /** The module of a pair as the page's script finds it, packed. */
 export const packed = ({ module }) => digits(module);

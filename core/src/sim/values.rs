@@ -52,6 +52,7 @@ pub(super) struct Values {
     pub(super) results: BTreeMap<NodeId, Vec<u8>>,
     /// What host threads are copying.
     pub(super) held: BTreeMap<u32, Vec<u8>>,
+    /// Contents that were written or expected last, with their bytes.
     pub(super) known: Known,
     pub(super) reads: Vec<Reading>,
 }

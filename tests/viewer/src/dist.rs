@@ -5,6 +5,7 @@
 //! | `… inputs` | everything that the pairs are built from (`inputs.rs`) |
 //! | `… viewer.js`, `… course.js`, `… operators.js` | the glue |
 //! | `… viewer.wasm.lzma`, `… course.wasm.lzma`, `… operators.wasm.lzma` | the module |
+//! | `by …` | none: what compiled them, which gives the same bytes of the same inputs |
 //!
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
@@ -33,14 +34,16 @@ pub(crate) struct Pair {
     pub(crate) feature: &'static str,
 }
 
+/// The pair that has all of the code.
+pub(crate) const WHOLE: Pair = Pair { name: "course", feature: "course" };
+
 /// The viewer, which most pages carry, the viewer with what the course's page needs, and the viewer with the algebra of operators.
-pub(crate) const PAIRS: [Pair; 3] = [
-    Pair { name: "viewer", feature: "" },
-    Pair { name: "course", feature: "course" },
-    Pair { name: "operators", feature: "operators" },
-];
+pub(crate) const PAIRS: [Pair; 3] =
+    [Pair { name: "viewer", feature: "" }, WHOLE, Pair { name: "operators", feature: "operators" }];
 
 const HASHES: &str = "inputs.sha256";
+/// What the line begins with that says what compiled the pairs.
+const BY: &str = "by ";
 const REBUILD: &str = "rebuild it: cargo run -p spanlift-viewer-build -- build";
 
 impl Pair {
@@ -49,8 +52,42 @@ impl Pair {
     }
 }
 
+/// Glue and packed module of a pair, and their sizes in words.
+struct Made {
+    files: [(String, Vec<u8>); 2],
+    sizes: String,
+}
+
 /// Runs wasm-bindgen on `wasm` and writes the pair into `out`; gives its sizes in words.
 pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
+    let Made { files, sizes } = make(wasm, pair)?;
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    for (name, bytes) in files {
+        save(&out.join(name), &bytes)?;
+    }
+    Ok(sizes)
+}
+
+/// Says that [`WHOLE`], made of `wasm` by `toolchain`, is byte for byte the committed pair, or that another compiler made that.
+pub(crate) fn compare(wasm: &Path, root: &Path, toolchain: &str) -> Result<String> {
+    let dist = root.join(FOLDER);
+    let recorded = String::from_utf8(read(&dist.join(HASHES))?)?;
+    let by =
+        recorded.lines().find_map(|line| line.strip_prefix(BY)).unwrap_or("a compiler that is not recorded");
+    let Made { files, sizes } = make(wasm, &WHOLE)?;
+    if by != toolchain {
+        return Ok(format!("{sizes}; not compared with {FOLDER}, which was built with {by}"));
+    }
+    for (name, bytes) in files {
+        ensure!(
+            read(&dist.join(&name))? == bytes,
+            "{FOLDER}/{name} is not what its sources give with {by}; {REBUILD}"
+        );
+    }
+    Ok(format!("{sizes}: byte for byte those of {FOLDER}"))
+}
+
+fn make(wasm: &Path, pair: &Pair) -> Result<Made> {
     let scratch = wasm.with_extension("bindgen");
     Bindgen::new()
         .input_path(wasm)
@@ -69,16 +106,14 @@ pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
     let [first, second] = [parts.first, parts.second].map(|part| alike::beside(&part, &names));
     let (first, second) = (first?, second?);
     let packed = lzma(&joined(&first, &second)?)?;
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    save(&out.join(&glue_name), &glue)?;
-    save(&out.join(&packed_name), &packed)?;
-    Ok(format!(
+    let sizes = format!(
         "{glue_name} {} B, {packed_name} {} B ({} and {} B unpacked)",
         glue.len(),
         packed.len(),
         first.len(),
         second.len()
-    ))
+    );
+    Ok(Made { files: [(glue_name, glue), (packed_name, packed)], sizes })
 }
 
 /// What is packed: both parts, behind the length of the first. One behind the other they pack smaller than apart, and the page
@@ -137,9 +172,10 @@ fn terse(glue: &str) -> (String, BTreeMap<String, String>) {
     (out, names)
 }
 
-/// Says in `out` what its pairs were built from.
-pub(crate) fn seal(inputs: &str, out: &Path) -> Result<()> {
-    save(&out.join(HASHES), hashes(inputs, &contents(out)?).as_bytes())
+/// Says in `out` what its pairs were built from, and by what.
+pub(crate) fn seal(inputs: &str, toolchain: &str, out: &Path) -> Result<()> {
+    let hashes = hashes(inputs, &contents(out)?);
+    save(&out.join(HASHES), format!("{hashes}{BY}{toolchain}\n").as_bytes())
 }
 
 /// Says that the committed pairs are up to date, or why not.

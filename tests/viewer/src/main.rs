@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cargo run -p spanlift-viewer-build -- build [--out DIR] [--strict]
-//! cargo run -p spanlift-viewer-build -- check
+//! cargo run -p spanlift-viewer-build -- check [--again]
 //! ```
 //!
 //! `build` writes the pairs of glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
-//! needs no wasm toolchain: it compares hashes. Exit status: 0 done or up to date, 1 stale or not built, 2 wrong call.
+//! needs no wasm toolchain: it compares hashes. `check --again` also builds the pair that has all of the code, with warnings as errors,
+//! and holds it to the committed one byte for byte where that was built with the same compiler. Exit status: 0 done or up to date, 1 stale or not built, 2 wrong call.
 #![expect(clippy::print_stdout, reason = "a command reports on standard output")]
 
 mod alike;
@@ -25,13 +26,13 @@ use std::{
 
 use anyhow::{Context, Result};
 
-const USAGE: &str = "usage: viewer build [--out DIR] [--strict] | viewer check";
+const USAGE: &str = "usage: viewer build [--out DIR] [--strict] | viewer check [--again]";
 
 /// What the caller asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Build { out: Option<PathBuf>, strict: bool },
-    Check,
+    Check { again: bool },
 }
 
 fn main() -> ExitCode {
@@ -46,7 +47,9 @@ fn main() -> ExitCode {
         .expect("bug: the package lies in the workspace");
     let done = match call {
         Call::Build { out, strict } => build(root, out, strict),
-        Call::Check => dist::check(root),
+        Call::Check { again } => {
+            dist::check(root).and_then(|line| if again { rebuilt(root) } else { Ok(line) })
+        }
     };
     match done {
         Ok(line) => {
@@ -63,7 +66,8 @@ fn main() -> ExitCode {
 fn parse(args: &[String]) -> Option<Call> {
     let (verb, rest) = args.split_first()?;
     match verb.as_str() {
-        "check" if rest.is_empty() => Some(Call::Check),
+        "check" if rest.is_empty() => Some(Call::Check { again: false }),
+        "check" if rest == ["--again"] => Some(Call::Check { again: true }),
         "build" => {
             let (mut out, mut strict, mut rest) = (None, false, rest.iter());
             while let Some(arg) = rest.next() {
@@ -94,9 +98,17 @@ fn build(root: &Path, out: Option<PathBuf>, strict: bool) -> Result<String> {
         inputs == inputs::hash(root)?,
         "the sources changed while they were compiled: build again"
     );
-    dist::seal(&inputs, &out)?;
+    dist::seal(&inputs, &toolchain.to_string(), &out)?;
     let shown = out.canonicalize().with_context(|| format!("no folder {}", out.display()))?;
     Ok(format!("{}: {}", shown.display(), sizes.join("; ")))
+}
+
+/// Builds the pair that has all of the code and compares it with the committed one, which is up to date.
+fn rebuilt(root: &Path) -> Result<String> {
+    let toolchain = toolchain::find(root)?;
+    println!("building the viewer with {toolchain}");
+    let wasm = toolchain.build(root, dist::WHOLE.feature, true)?;
+    dist::compare(&wasm, root, &toolchain.to_string())
 }
 
 #[cfg(test)]
@@ -111,11 +123,13 @@ mod tests {
 
     #[test]
     fn calls_are_read_or_refused() {
-        check("check", Some(Call::Check));
+        check("check", Some(Call::Check { again: false }));
+        check("check --again", Some(Call::Check { again: true }));
         check("build", Some(Call::Build { out: None, strict: false }));
         check("build --strict --out a", Some(Call::Build { out: Some("a".into()), strict: true }));
         check("", None);
         check("check now", None);
+        check("check --again --again", None);
         check("build --out", None);
         check("build twice", None);
     }
