@@ -18,7 +18,7 @@ mod tracks;
 
 pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
-pub(crate) use read::names::is_host_call;
+pub(crate) use read::names::{copy as direction, is_host_call};
 pub use read::{Finished, ReadError, Reading, arguments_at, left_in_file, read};
 pub use strings::{StrId, Strings};
 

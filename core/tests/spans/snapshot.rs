@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use spanlift::advise::trace::memory_findings;
 use spanlift::trace::snapshot::{Figures, Snapshot};
 
 use crate::shared::shared;
@@ -277,6 +278,29 @@ fn where_memory_ran_out_what_was_free_has_a_name_of_its_own() {
     writer.dict(&[("device_free", 5), ("size", 9)], &[("action", "oom")]).op(b"eeu.");
     let events = &Snapshot::read(&writer.0).unwrap().traces[0];
     assert_eq!(events.iter().map(|event| event.addr).collect::<Vec<_>>(), [1, 5]);
+}
+
+/// A failure is put down to pieces only where no single one would have done.
+#[test]
+fn why_an_allocation_failed_is_told_by_what_was_left() {
+    let told = |left: i64, size: i64| {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+        writer.dict(&[("addr", 4096), ("size", 100)], &[("action", "segment_alloc")]);
+        writer.dict(&[("addr", 4096), ("size", 60)], &[("action", "alloc")]);
+        writer.dict(&[("device_free", left), ("size", size)], &[("action", "oom")]);
+        // Nothing is left at the end, from where the history is gone through.
+        writer.dict(&[("addr", 4096), ("size", 60)], &[("action", "free_completed")]);
+        writer.dict(&[("addr", 4096), ("size", 100)], &[("action", "segment_free")]).op(b"eeu.");
+        let snapshot = Snapshot::read(&writer.0).unwrap();
+        let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+        found.into_iter().find(|finding| finding.rule == "out-of-memory").unwrap().title
+    };
+    assert!(told(20, 70).ends_with("there was not enough free memory for any of them"), "{}", told(20, 70));
+    let pieces = told(20, 30);
+    assert!(pieces.ends_with("for 1 of them there was enough free memory, in pieces"), "{pieces}");
+    let limited = told(80, 70);
+    assert!(limited.ends_with("for 1 of them the device had as much left, in one piece"), "{limited}");
 }
 
 /// An allocator that only hands out and takes back, and what it should look like at every moment.

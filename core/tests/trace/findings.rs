@@ -232,6 +232,45 @@ fn small_copies_are_counted_when_nothing_waits_for_them() {
     assert_eq!(rule(&many(7, 512), "small-copies"), None);
 }
 
+/// What a finding says of bytes is of the copies that it is about.
+#[test]
+fn a_blocking_copy_is_told_with_its_own_bytes() {
+    let mut writer = Writer::default();
+    writer.copy((0, 5), "DtoH (Device -> Pinned)", (10, 900), 50_000_000);
+    writer.copy((1000, 1030), "DtoH (Device -> Pinned)", (1010, 1020), 1000);
+    let found = writer.found();
+    let held = rule(&found, "blocking-copy").unwrap();
+    assert_eq!(
+        held.title,
+        "cudaMemcpyAsync: 1 copy `Memcpy DtoH (Device -> Pinned)` of 1.0 kB holds the host 30.000 us"
+    );
+}
+
+/// One call holds the host once, however many copies it makes, and its many small copies are one call already.
+#[test]
+fn a_call_of_many_copies_is_one() {
+    let mut writer = Writer::default();
+    let name = "Memcpy HtoD (Pinned -> Device)";
+    writer.work(("cudaMemcpyBatchAsync", 0, 100), "gpu_memcpy", name, (20, 25), "\"bytes\":100");
+    let again: Vec<String> =
+        (1..12).map(|k| writer.events[1].replace("\"ts\":20,", &format!("\"ts\":{},", 20 + 5 * k))).collect();
+    writer.events.extend(again);
+    let found = writer.found();
+    let held = rule(&found, "blocking-copy").unwrap();
+    assert!(
+        held.title.ends_with("12 copies `Memcpy HtoD (Pinned -> Device)` of 1.2 kB hold the host 100.000 us"),
+        "{}",
+        held.title
+    );
+    assert_eq!(held.cost_ns, 100_000);
+    assert!(
+        held.why.contains("20.000 us before the copy begins") && held.why.contains("20.000 us after it"),
+        "{}",
+        held.why
+    );
+    assert_eq!(rule(&found, "small-copies"), None);
+}
+
 #[test]
 fn missed_overlap_names_the_condition() {
     let condition = |kind: &str, stream: i64| {

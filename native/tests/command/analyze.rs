@@ -125,11 +125,44 @@ fn two_traces_are_compared_and_a_limit_ends_with_1() {
     assert!(
         told.out.contains("regression: Memcpy HtoD (Pinned -> Device) grew from 100.000 us to 120.000 us")
     );
+    let nothing = diff(&["d2h_busy_ns>5%"], "json");
+    assert_eq!((nothing.code, nothing.err.as_str()), (0, ""), "neither trace copies to the host");
     let unknown = diff(&["speed>1%"], "json");
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
     assert!(unknown.err.contains("neither trace has \"speed\""), "{}", unknown.err);
     let wrong = diff(&["step_ns"], "json");
     assert_eq!(wrong.code, 2);
+}
+
+/// What a table says of bytes and of their rate is of the same copies, and what is in no figure is told.
+#[test]
+fn sizes_of_calls_and_halves_of_slices_are_told() {
+    let folder = folder("analyze-told");
+    let copy = |id: u32, at: u32, bytes: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Host -> Device)","pid":0,"tid":7,"ts":{at},"dur":10,"args":{{"correlation":{id}{bytes}}}}},
+               {{"ph":"X","cat":"cuda_runtime","name":"hipMemcpyAsync","pid":1,"tid":1,"ts":{at},"dur":2,"args":{{"correlation":{id},"size":500000}}}}"#
+        )
+    };
+    let text = format!("[{},{}]", copy(1, 0, ",\"bytes\":1000000"), copy(2, 20, ""));
+    std::fs::write(folder.join("mixed.json"), text).unwrap();
+    let ran = spanlift(&folder, &["analyze", "mixed.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    // 1.5 MB in 20 us.
+    let line =
+        ran.out.lines().find(|line| line.contains("Memcpy HtoD (Host -> De") && line.contains("MB")).unwrap();
+    assert!(line.contains("1.5 MB") && line.contains("75.000"), "{}", ran.out);
+    assert!(ran.out.contains("every event was used"), "{}", ran.out);
+    let halves =
+        r#"[{"ph":"B","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1},{"ph":"E","pid":0,"tid":7,"ts":5}]"#;
+    std::fs::write(folder.join("halves.json"), halves).unwrap();
+    let ran = spanlift(&folder, &["analyze", "halves.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(
+        ran.out.contains("\n2 events of slices in two halves (B, E) counted and in no other figure"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

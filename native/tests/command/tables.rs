@@ -2,6 +2,7 @@
 //! SQLite exports of Nsight Systems, which say what a Chrome trace of the same events says.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -234,6 +235,15 @@ fn a_table_without_rows_has_its_columns() {
         assert_eq!(reader.metadata().file_metadata().schema().get_fields().len(), n_columns, "{name}");
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
     }
+    // A snapshot has none of these tables.
+    std::fs::write(folder.join("s.pickle"), b"\x80\x04}(X\x08\0\0\0segments]X\x0d\0\0\0device_traces]u.")
+        .unwrap();
+    let ran = spanlift(&folder, &["analyze", "s.pickle", "--parquet", "none"]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: --parquet: its tables are of traces, and no file is one\n")
+    );
+    assert!(!folder.join("none").exists());
     std::fs::write(folder.join("file"), "").unwrap();
     let ran = spanlift(&folder, &["analyze", "t.json", "--parquet", "file"]);
     assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
@@ -304,6 +314,36 @@ fn correlations_of_two_processes_are_two() {
     let copies = &figures["copies"]["Memcpy DtoH (Device -> Pageable)"];
     assert_eq!((copies["count"].as_i64(), copies["matched_host_calls"].as_i64()), (Some(2), Some(2)));
     assert_eq!(figures["import"]["problems"], serde_json::json!({}));
+    // So they are in the picture: each piece of work with its call, which held the host.
+    let ran = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(std::fs::read_to_string(folder.join("run.svg")).unwrap().contains("host held"));
+}
+
+/// `--cuda-graph-trace=graph`, which is the default: of a graph that is launched one row is there, and no kernel.
+#[test]
+fn a_device_that_runs_graphs_is_busy() {
+    let folder = folder("nsight-graphs");
+    let db = Connection::open(folder.join("run.sqlite")).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    db.execute_batch(
+        "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
+         INSERT INTO StringIds VALUES (5, 'cudaGraphLaunch_v10000');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, graphId INT, contextId INT, streamId INT, correlationId INT, globalPid INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 5000, 0, 77, 1, 5, 0), (20000, 25000, 0, 77, 2, 5, 0);
+         INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10000, 970000, 0, 4, 1, 7, 1, 0), (970000, 1930000, 0, 4, 1, 7, 2, 0);",
+    )
+    .unwrap();
+    drop(db);
+    let ran = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let figures = json(&ran.out);
+    assert_eq!(figures["devices"]["dev0"]["kernel_busy_ns"], 1_920_000);
+    assert_eq!(figures["devices"]["dev0"]["idle_ns"], 0);
+    assert_eq!(figures["kernels"]["CUDA graph 4"]["count"], 2);
+    let ran = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(std::fs::read_to_string(folder.join("run.svg")).unwrap().contains("CUDA graph 4"));
 }
 
 /// Exports of several versions have no lists of kinds, and managed memory's migrations neither a call nor kinds.
@@ -370,7 +410,11 @@ fn a_database_that_is_no_export_is_one_line() {
         )
         .unwrap();
     drop(endless);
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&whole).unwrap();
+    std::fs::write(folder.join("packed.sqlite.gz"), packer.finish().unwrap()).unwrap();
     for (name, expected) in [
+        ("packed.sqlite.gz", "a database of SQLite that is packed: unpack it first"),
         ("other.sqlite", "without a table of Nsight Systems"),
         ("about.sqlite", "an export of Nsight Systems without a row of CUDA or NVTX"),
         ("cut.sqlite", "as a database of SQLite: "),

@@ -18,8 +18,13 @@ const FEW: usize = 8;
 struct Named {
     group: Option<Group>,
     pageable: bool,
-    /// Operation, its call, and time of the call before, during and after the copy.
-    copies: Vec<(u32, u32, [i128; 3])>,
+    copies: Vec<Copied>,
+}
+
+/// A copy and the call that made it, which may have made others too.
+struct Copied {
+    op: u32,
+    call: u32,
     bytes: i128,
 }
 
@@ -27,6 +32,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
     let table = scene.table;
     let mut groups = Groups::default();
     let mut by_name: BTreeMap<StrId, Named> = BTreeMap::new();
+    let mut seen = vec![false; table.calls.len()];
     for (index, op) in (0..).zip(&table.ops) {
         let (Work::Memcpy, Some(call)) = (op.work, op.call()) else { continue };
         let (Ok(call_index), call) = (u32::try_from(call), table.calls[call]) else { continue };
@@ -38,9 +44,10 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             named.group = Some(groups.of(table, op));
             named.pageable = table.name(op.span).contains("Pageable");
         }
-        let at = host_parts(table.spans.interval(call.span), table.spans.interval(op.span));
-        named.copies.push((index, call_index, at));
-        named.bytes += i128::from(op.bytes.or(call.size).unwrap_or(0));
+        let is_first = !std::mem::replace(&mut seen[call_index as usize], true);
+        // What a call says of its size, it says of all that it made.
+        let bytes = op.bytes.or(call.size.filter(|_| is_first)).unwrap_or(0);
+        named.copies.push(Copied { op: index, call: call_index, bytes: bytes.into() });
     }
     let pinned_rate = pinned_rates(scene, &mut groups);
     for (name, named) in &by_name {
@@ -53,28 +60,35 @@ pub(super) fn look(scene: &mut Scene<'_>) {
 /// Copies whose call did not return before they had ended, and pageable ones from the host, whose bytes the call stages.
 fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTreeMap<Group, Rate>) {
     let table = scene.table;
-    let blocks = |copy: &&(u32, u32, [i128; 3])| {
-        let call_end = table.spans.end[table.calls[copy.1 as usize].span as usize];
-        let copy_end = table.spans.end[table.ops[copy.0 as usize].span as usize];
-        copy_end <= call_end
-    };
+    let interval = |op: u32| table.spans.interval(table.ops[op as usize].span);
+    let call_of = |call: u32| table.spans.interval(table.calls[call as usize].span);
     let upload = named.group == Some(Group::ToDevice);
-    let held: Vec<&(u32, u32, [i128; 3])> =
+    let blocks = |copy: &&Copied| interval(copy.op).1 <= call_of(copy.call).1;
+    let held: Vec<&Copied> =
         named.copies.iter().filter(|copy| named.pageable && upload || blocks(copy)).collect_vec();
-    let cases: Vec<Case> = held
-        .iter()
-        .map(|(op, call, parts)| Case {
-            call: Some(table.calls[*call as usize].span),
-            shows: table.ops[*op as usize].span,
+    // A call holds the host once, however many copies it makes: its first, and from the first beginning to the last end.
+    let mut calls: BTreeMap<u32, (u32, (i64, i64))> = BTreeMap::new();
+    for copy in &held {
+        let (start, end) = interval(copy.op);
+        let (_, at) = calls.entry(copy.call).or_insert((copy.op, (start, end)));
+        *at = (at.0.min(start), at.1.max(end));
+    }
+    let (mut cases, mut sums): (Vec<Case>, [i128; 3]) = (Vec::new(), [0; 3]);
+    for (&call, &(op, at)) in &calls {
+        let parts = host_parts(call_of(call), at);
+        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        cases.push(Case {
+            call: Some(table.calls[call as usize].span),
+            shows: table.ops[op as usize].span,
             cost_ns: parts.iter().sum(),
-        })
-        .collect_vec();
+        });
+    }
     let all: i128 = cases.iter().map(|case| case.cost_ns).sum();
-    let [before, during, after] =
-        [0, 1, 2].map(|part| held.iter().map(|(_, _, parts)| parts[part]).sum::<i128>());
+    let [before, during, after] = sums;
     let copies = counted(held.len(), "copy", "copies");
     let hold = if held.len() == 1 { "holds" } else { "hold" };
-    let title = format!("{copies} `{name}` of {} {hold} the host {}", size(named.bytes), time(all));
+    let bytes: i128 = held.iter().map(|copy| copy.bytes).sum();
+    let title = format!("{copies} `{name}` of {} {hold} the host {}", size(bytes), time(all));
     let why = format!(
         "the host is in the call {} before the copy begins, waiting for what stands in front of it on the stream, {} \
          while it runs and {} after it",
@@ -82,8 +96,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
         time(during),
         time(after)
     );
-    let mut change =
-        Change { free_calls: held.iter().map(|(_, call, _)| *call).collect_vec(), ..Change::default() };
+    let mut change = Change { free_calls: calls.keys().copied().collect_vec(), ..Change::default() };
     let (rule, advice) = match (named.group, named.pageable) {
         (Some(Group::ToHost), true) => (
             "hidden-sync",
@@ -96,11 +109,11 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
             if let Some(rate) = rates.get(&Group::ToDevice) {
                 change.lengths = held
                     .iter()
-                    .filter_map(|(op, _, _)| {
-                        let bytes = table.ops[*op as usize].bytes?;
-                        let len = scene.replay.ops[*op as usize].len;
+                    .filter_map(|copy| {
+                        let bytes = table.ops[copy.op as usize].bytes?;
+                        let len = scene.replay.ops[copy.op as usize].len;
                         // Not slower than it was: small copies cost their launch.
-                        Some((*op, rate.ns(bytes).min(len)))
+                        Some((copy.op, rate.ns(bytes).min(len)))
                     })
                     .collect_vec();
             }
@@ -141,31 +154,33 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
     if !matches!(named.group, Some(Group::ToDevice | Group::ToHost)) {
         return;
     }
-    let is_small = |copy: &&(u32, u32, [i128; 3])| {
-        table.ops[copy.0 as usize].bytes.is_some_and(|bytes| bytes < SMALL_BYTES)
-    };
+    let is_small =
+        |copy: &&Copied| table.ops[copy.op as usize].bytes.is_some_and(|bytes| bytes < SMALL_BYTES);
     // Copies that the host waits for one by one are not coalesced by anything but asking for less.
-    let waits = |copy: &&(u32, u32, [i128; 3])| scene.replay.calls[copy.1 as usize].waits_for.is_some();
-    let copies: Vec<_> = named.copies.iter().filter(|copy| is_small(copy) && !waits(copy)).collect_vec();
-    if copies.len() < FEW {
+    let waits = |copy: &&Copied| scene.replay.calls[copy.call as usize].waits_for.is_some();
+    let copies: Vec<&Copied> =
+        named.copies.iter().filter(|copy| is_small(copy) && !waits(copy)).collect_vec();
+    // Those of one call are brought together as it is.
+    let mut first: BTreeMap<u32, u32> = BTreeMap::new();
+    for copy in &copies {
+        first.entry(copy.call).or_insert(copy.op);
+    }
+    if first.len() < FEW {
         return;
     }
-    let case = |&&(op, call, _): &&(u32, u32, [i128; 3])| {
+    let case = |(&call, &op): (&u32, &u32)| {
         let (start, end) = table.spans.interval(table.calls[call as usize].span);
-        let span = table.ops[op as usize].span;
         Case {
             call: Some(table.calls[call as usize].span),
-            shows: span,
+            shows: table.ops[op as usize].span,
             cost_ns: i128::from(end) - i128::from(start),
         }
     };
-    let cases: Vec<Case> = copies.iter().map(case).collect_vec();
-    let bytes: i128 = copies.iter().map(|c| i128::from(table.ops[c.0 as usize].bytes.unwrap_or(0))).sum();
+    let cases: Vec<Case> = first.iter().map(case).collect_vec();
+    let bytes: i128 = copies.iter().map(|copy| copy.bytes).sum();
     // One of them stays.
-    let change = Change {
-        dropped_calls: copies.iter().skip(1).map(|(_, call, _)| *call).collect_vec(),
-        ..Change::default()
-    };
+    let dropped_calls = first.keys().skip(1).copied().collect_vec();
+    let change = Change { dropped_calls, ..Change::default() };
     let words = Words {
         rule: "small-copies",
         title: format!("{} `{name}` move {} in all", counted(copies.len(), "copy", "copies"), size(bytes)),

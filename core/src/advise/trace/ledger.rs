@@ -1,7 +1,9 @@
 //! Bytes that a trace's copies asked for and moved, and what a trace cannot tell of them.
 
 use crate::json::written;
+use crate::trace::Kind;
 use crate::trace::analysis::devices::{Group, Groups};
+use crate::trace::direction;
 use crate::trace::table::{Table, Work};
 
 /// The copies of a trace by where they go, in bytes as the file states them.
@@ -50,13 +52,22 @@ impl Moved {
     pub fn of(table: &Table) -> Moved {
         let mut groups = Groups::default();
         let mut moved = Moved::default();
+        let mut seen = vec![false; table.calls.len()];
         for op in table.ops.iter().filter(|op| op.work == Work::Memcpy) {
-            let stated = op.bytes.or_else(|| table.calls[op.call()?].size);
-            let Some(bytes) = stated else {
+            // What a call says of its size, it says of all copies that it made.
+            let by_call = || {
+                let call = op.call()?;
+                let again = std::mem::replace(&mut seen[call], true);
+                table.calls[call].size.map(|size| if again { 0 } else { size })
+            };
+            let Some(bytes) = op.bytes.or_else(by_call) else {
                 moved.n_without_bytes += 1;
                 continue;
             };
-            let group = groups.of(table, op);
+            let group = match groups.of(table, op) {
+                Group::OtherCopy => of_other_words(table.name(op.span)),
+                group => group,
+            };
             let hop = match group {
                 Group::ToDevice => &mut moved.to_device_bytes,
                 Group::ToHost => &mut moved.to_host_bytes,
@@ -83,6 +94,16 @@ impl Moved {
     }
 }
 
+/// Where a copy goes whose name is not in CUDA's words; those of XPU are, `M` being the host.
+fn of_other_words(name: &str) -> Group {
+    match direction(name) {
+        Kind::ToDevice => Group::ToDevice,
+        Kind::ToHost => Group::ToHost,
+        Kind::WithinDevice => Group::WithinDevice,
+        _ => Group::OtherCopy,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +126,21 @@ mod tests {
         Moved::of(&scan.finish().unwrap())
     }
 
+    /// What a call says of its size it says of all copies that it made.
+    #[test]
+    fn a_call_that_was_cut_into_copies_says_its_size_once() {
+        let copy = |at: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Host -> Device)","pid":0,"tid":7,"ts":{at},"dur":5,"args":{{"correlation":3}}}}"#
+            )
+        };
+        let call = r#"{"ph":"X","cat":"cuda_runtime","name":"hipMemcpy","pid":1,"tid":1,"ts":0,"dur":40,"args":{"correlation":3,"size":1000000}}"#;
+        let mut scan = Scan::new();
+        scan.feed(format!("[{call},{},{},{}]", copy(5), copy(10), copy(15)).as_bytes()).unwrap();
+        let found = Moved::of(&scan.finish().unwrap());
+        assert_eq!((found.payload_bytes, found.n_without_bytes), (1_000_000, 0));
+    }
+
     #[test]
     fn copies_are_told_by_where_they_go() {
         let found = moved(&[
@@ -114,19 +150,22 @@ mod tests {
             ("Memcpy DtoD (Device -> Device)", ",\"bytes\":2500"),
             ("Memcpy PtoP (Device -> Device)", ",\"bytes\":1500"),
             ("Memcpy HtoH (Pageable -> Pinned)", ",\"bytes\":700"),
+            ("Memcpy M2D (Memory -> Device)", ",\"bytes\":20"),
+            ("Memcpy D2M (Device -> Memory)", ",\"bytes\":30"),
+            ("Memcpy D2D (Device -> Device)", ",\"bytes\":40"),
             ("Memcpy HtoD (Pinned -> Device)", ""),
         ]);
         let expected = Moved {
-            payload_bytes: 4000 + 6000 + 1000 + 1500,
-            to_device_bytes: 10_000,
-            to_host_bytes: 1000,
+            payload_bytes: 4000 + 6000 + 1000 + 1500 + 50,
+            to_device_bytes: 10_020,
+            to_host_bytes: 1030,
             peer_bytes: 1500,
-            within_device_bytes: 2500,
+            within_device_bytes: 2540,
             other_bytes: 700,
             pageable_bytes: 5000,
             n_without_bytes: 1,
-            factor: Some(1.2),
-            factor_if_staged: Some(1.6),
+            factor: Some(1.20239),
+            factor_if_staged: Some(1.600797),
         };
         assert_eq!(found, expected);
         assert_eq!(moved(&[]), Moved::default());

@@ -126,7 +126,7 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
         if !events.iter().any(|event| event.action == oom) {
             continue;
         }
-        let (mut bytes, mut fits, mut shown) = (0, 0_usize, Vec::new());
+        let (mut bytes, mut in_pieces, mut limited, mut shown) = (0, 0_usize, 0_usize, Vec::new());
         let mut n = 0_usize;
         snapshot.history(device, |index, before| {
             let event = &events[index];
@@ -136,28 +136,36 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
             n += 1;
             bytes = i128::from(event.size).max(bytes);
             // The address of such an event is what the driver had left.
-            let held_free = before.reserved - before.allocated + i128::from(event.addr.max(0));
-            fits += usize::from(i128::from(event.size) <= held_free);
+            let (size, left) = (i128::from(event.size), i128::from(event.addr.max(0)));
+            // What the driver could have given at once fails where a process may not have more.
+            if size <= left {
+                limited += 1;
+            } else if size <= before.reserved - before.allocated + left {
+                in_pieces += 1;
+            }
             if shown.len() < MOST_EVENTS {
                 shown.push((device, index));
             }
         });
         shown.reverse();
-        let in_pieces = match fits {
-            0 => "there was not enough free memory for any of them".to_owned(),
-            fits => {
-                format!("for {fits} of them there was enough free memory, in pieces")
-            }
+        let why = match (in_pieces, limited) {
+            (0, 0) => "there was not enough free memory for any of them".to_owned(),
+            (pieces, 0) => format!("for {pieces} of them there was enough free memory, in pieces"),
+            (0, limited) => format!("for {limited} of them the device had as much left, in one piece"),
+            (pieces, limited) => format!(
+                "for {pieces} of them there was enough free memory, in pieces, and for {limited} the device had as much left"
+            ),
         };
         found.push(MemoryFinding {
             rule: "out-of-memory",
             title: format!(
-                "device {device}: {} failed, of at most {}; {in_pieces}",
+                "device {device}: {} failed, of at most {}; {why}",
                 counted(n, "allocation", "allocations"),
                 size(bytes)
             ),
-            change: "where the memory was there in pieces, `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; where it was \
-                     not, smaller batches, activation checkpointing, or freeing what the events before show as alive"
+            change: "where the memory was there in pieces, `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; where the device \
+                     had it left, a limit of the process (`set_per_process_memory_fraction`) or of another one's memory; where it was \
+                     not there, smaller batches, activation checkpointing, or freeing what the events before show as alive"
                 .to_owned(),
             bytes,
             events: shown,

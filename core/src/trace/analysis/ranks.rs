@@ -4,8 +4,8 @@
 //! rank that has as many of that name; the offset of a rank's clock is the median over these of the difference between
 //! the ends. Who begins a collective last, in aligned time, is the one the others waited for.
 
+use super::Union;
 use super::devices::{Group, Groups};
-use super::{Figures, Union};
 use crate::json::{read, written};
 use crate::ordered::{BTreeMap, CollectVec, joined, sort, sort_by_key};
 use crate::trace::table::Table;
@@ -32,7 +32,7 @@ pub struct Rank {
     pub compute_busy_ns: i128,
     /// Some kernel communicates.
     pub comm_busy_ns: i128,
-    /// No operation runs, on any device.
+    /// No operation runs, on any device, from the first one's beginning to the last one's end.
     pub idle_ns: i128,
 }
 
@@ -45,9 +45,9 @@ written!(Rank:
 ///
 /// # Cost
 /// `n log n` in operations.
-pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
+pub fn ranks(files: &[(String, &Table)]) -> Vec<Rank> {
     let mut collectives: Vec<BTreeMap<String, Vec<(i128, i128)>>> =
-        files.iter().map(|(_, table, _)| of_table(table)).collect_vec();
+        files.iter().map(|(_, table)| of_table(table)).collect_vec();
     // Only names that every rank has equally often; windows that differ would join what does not belong together.
     let names: Vec<String> = joined(collectives.first().map(|first| first.keys().cloned()));
     let n_of = |list: &BTreeMap<String, Vec<_>>, name: &str| list.get(name).map_or(0, Vec::len);
@@ -58,13 +58,13 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
     let n_common: usize = common.iter().map(|name| n_of(&collectives[0], name)).sum();
     let mut found: Vec<Rank> = files
         .iter()
-        .map(|(file, table, figures)| Rank {
+        .map(|(file, table)| Rank {
             file: file.clone(),
             rank: number(table),
             collectives: n_common as u64,
             compute_busy_ns: busy(table, Group::Compute),
             comm_busy_ns: busy(table, Group::Comm),
-            idle_ns: figures.devices.values().filter_map(|device| device.idle_ns).sum(),
+            idle_ns: idle(table),
             ..Rank::default()
         })
         .collect_vec();
@@ -137,6 +137,12 @@ fn busy(table: &Table, group: Group) -> i128 {
     Union::of(ops.map(|op| table.spans.interval(op.span))).len()
 }
 
+/// The time in which no operation runs, on any device, from the first one's beginning to the last one's end.
+fn idle(table: &Table) -> i128 {
+    let all = Union::of(table.ops.iter().map(|op| table.spans.interval(op.span)));
+    all.window().map_or(0, |window| window - all.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,10 +167,7 @@ mod tests {
     #[test]
     fn clocks_are_aligned_and_the_late_one_is_named() {
         let tables = [rank(1, 77_000, &[300, 300, 10]), rank(0, 0, &[100, 0, 20])];
-        let figures: Vec<Figures> = tables.iter().map(Figures::of).collect();
-        let files: Vec<_> =
-            tables.iter().zip(&figures).map(|(table, figures)| ("x".to_owned(), table, figures)).collect();
-        let found = ranks(&files);
+        let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
         assert_eq!(found.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [Some(0), Some(1)]);
         let [zero, one] = &found[..] else { panic!("two ranks") };
         assert_eq!((zero.offset_ns, one.offset_ns), (Some(77_000_000), Some(0)));
@@ -173,8 +176,32 @@ mod tests {
         assert_eq!((zero.keeps_others_waiting_ns, one.keeps_others_waiting_ns), (10_000, 500_000));
         // What not every rank has is no measure for clocks.
         let tables = [rank(0, 0, &[1, 2]), rank(1, 0, &[1])];
-        let files: Vec<_> =
-            tables.iter().zip(&figures).map(|(table, figures)| ("x".to_owned(), table, figures)).collect();
-        assert!(ranks(&files).iter().all(|rank| rank.offset_ns.is_none() && rank.collectives == 0));
+        let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
+        assert!(found.iter().all(|rank| rank.offset_ns.is_none() && rank.collectives == 0));
+    }
+
+    /// Two devices by turns are idle together for as long as neither works; the names of groups of thousands of ranks
+    /// hide no rank.
+    #[test]
+    fn idle_is_when_no_device_works_and_large_jobs_keep_their_numbers() {
+        let of = |number: i64, at: [i64; 3]| {
+            let events = [0, 1, 0].iter().zip(at).map(|(device, at)| {
+                format!(r#"{{"ph":"X","cat":"kernel","name":"k","pid":{device},"tid":7,"ts":{at},"dur":10}}"#)
+            });
+            let ranks = vec!["1234"; 30_000].join(",");
+            let info = format!(r#"{{"pg_config":[{{"ranks":[{ranks}]}}],"rank":{number}}}"#);
+            let mut scan = Scan::new();
+            let events = events.collect::<Vec<_>>().join(",");
+            let text = format!(r#"{{"distributedInfo":{info},"traceEvents":[{events}]}}"#);
+            scan.feed(text.as_bytes()).unwrap();
+            scan.finish().unwrap()
+        };
+        let tables = [of(5, [0, 12, 15]), of(4, [100, 100, 200])];
+        let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
+        // 0 to 10, 12 to 22 and 15 to 25; 100 to 110 twice and 200 to 210.
+        assert_eq!(
+            found.iter().map(|r| (r.rank, r.idle_ns)).collect::<Vec<_>>(),
+            [(Some(4), 90_000), (Some(5), 2000)]
+        );
     }
 }

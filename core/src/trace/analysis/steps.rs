@@ -18,13 +18,24 @@ pub struct Steps {
     pub n_steps: usize,
     /// The step's length, and the time that some kernel, copy or host call took of it.
     pub figures: BTreeMap<&'static str, Vec<i128>>,
-    /// The time of kernels, copies and memsets by name.
-    pub work: BTreeMap<String, Vec<i128>>,
-    /// The time of host calls by name.
-    pub calls: BTreeMap<String, Vec<i128>>,
+    /// The time of kernels, copies and memsets by name: for each step that has any, its number and the time.
+    pub work: BTreeMap<String, Vec<(usize, i128)>>,
+    /// The time of host calls by name, in the same way.
+    pub calls: BTreeMap<String, Vec<(usize, i128)>>,
 }
 
-written!(Steps: n_steps, figures, work, calls);
+/// The figures that every trace has, of zeros where nothing of the kind ran.
+const FIGURES: [&str; 9] = [
+    "device_busy_ns",
+    "kernel_busy_ns",
+    "comm_busy_ns",
+    "copy_busy_ns",
+    "h2d_busy_ns",
+    "d2h_busy_ns",
+    "step_ns",
+    "host_in_copy_calls_ns",
+    "host_in_syncs_ns",
+];
 
 /// One figure of two traces: medians over their steps, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,38 +71,55 @@ written!(Comparison: n_steps, figures, work, calls);
 
 /// Compares the medians of two traces' steps.
 pub fn compare(a: &Steps, b: &Steps) -> Comparison {
-    let mut figures = changes(a, b, |steps| {
-        steps.figures.iter().map(|(name, list)| ((*name).to_owned(), list.clone())).collect()
-    });
+    let median_of = |steps: &Steps, name: &str| {
+        let list = steps.figures.get(name).map_or(&[][..], Vec::as_slice);
+        median(list.iter().copied(), steps.n_steps)
+    };
+    let mut figures: Vec<Change> = FIGURES
+        .into_iter()
+        .map(|name| change(name.to_owned(), median_of(a, name), median_of(b, name)))
+        .collect_vec();
     sort_by(&mut figures, |x, y| x.name.cmp(&y.name));
     Comparison {
         n_steps: [a.n_steps, b.n_steps],
         figures,
-        work: changes(a, b, |steps| steps.work.clone()),
-        calls: changes(a, b, |steps| steps.calls.clone()),
+        work: changes([(&a.work, a.n_steps), (&b.work, b.n_steps)]),
+        calls: changes([(&a.calls, a.n_steps), (&b.calls, b.n_steps)]),
     }
 }
 
-fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i128>>) -> Vec<Change> {
-    let (a, b) = (of(a), of(b));
-    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect_vec();
+fn change(name: String, a: i128, b: i128) -> Change {
+    let share = (a != 0).then(|| rounded(b as f64 / a as f64 - 1.0));
+    Change { name, a, b, more: b - a, share }
+}
+
+/// Times by name, as [`Steps`] has them.
+type ByName = BTreeMap<String, Vec<(usize, i128)>>;
+
+/// The changes of all names that one of both has, the greatest first; each with its number of steps.
+fn changes(both: [(&ByName, usize); 2]) -> Vec<Change> {
+    let mut names: Vec<&String> = both.iter().flat_map(|(of, _)| of.keys()).collect_vec();
     sort(&mut names);
     names.dedup();
-    let median_of = |list: Option<&Vec<i128>>| list.map_or(0, |list| median(list.clone()));
-    let change = |name: &String| {
-        let (a, b) = (median_of(a.get(name)), median_of(b.get(name)));
-        let share = (a != 0).then(|| rounded(b as f64 / a as f64 - 1.0));
-        Change { name: name.clone(), a, b, more: b - a, share }
+    let compared = |name: &String| {
+        let [a, b] = both.map(|(of, n_steps)| {
+            let list = of.get(name).map_or(&[][..], Vec::as_slice);
+            median(list.iter().map(|(_, ns)| *ns), n_steps)
+        });
+        change(name.clone(), a, b)
     };
-    let mut changes: Vec<Change> = names.into_iter().map(change).collect_vec();
+    let mut changes: Vec<Change> = names.into_iter().map(compared).collect_vec();
     sort_by_key(&mut changes, |change| std::cmp::Reverse(change.more.abs()));
     changes
 }
 
-/// The middle value; of an even number, the lower one of both.
-fn median(mut list: Vec<i128>) -> i128 {
+/// The middle of `n` times, of which those that are not listed are zero; of an even number, the lower one of both.
+fn median(listed: impl Iterator<Item = i128>, n: usize) -> i128 {
+    let mut list: Vec<i128> = listed.collect();
     list.sort_unstable();
-    list.get(list.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+    let n_zeros = n.saturating_sub(list.len());
+    let middle = (n_zeros + list.len()).saturating_sub(1) / 2;
+    middle.checked_sub(n_zeros).and_then(|at| list.get(at).copied()).unwrap_or(0)
 }
 
 impl Steps {
@@ -114,23 +142,14 @@ impl Steps {
             (time < marks[before].1).then_some(before)
         };
         let mut steps = Steps { n_steps: n, ..Steps::default() };
-        let add = |list: &mut BTreeMap<String, Vec<i128>>, name: &str, step: usize, ns: i128| match list
-            .get_mut(name)
-        {
-            Some(values) => values[step] += ns,
-            None => {
-                let mut values = vec![0; n];
-                values[step] = ns;
-                list.insert(name.to_owned(), values);
-            }
-        };
         let mut groups = Groups::default();
         let mut busy: BTreeMap<(&'static str, usize), Vec<(i64, i64)>> = BTreeMap::new();
         let mut in_copy_calls = vec![0; n];
+        let mut seen = vec![false; table.calls.len()];
         for op in &table.ops {
             let (start, end) = at(op.span);
-            let call = op.call().map(|call| table.calls[call].span);
-            let Some(step) = step_at(call.map_or(start, |call| at(call).0)) else { continue };
+            let call = op.call().map(|call| (call, table.calls[call].span));
+            let Some(step) = step_at(call.map_or(start, |(_, call)| at(call).0)) else { continue };
             add(&mut steps.work, table.name(op.span), step, i128::from(end) - i128::from(start));
             let names: &[&str] = match groups.of(table, op) {
                 Group::Compute => &["device_busy_ns", "kernel_busy_ns"],
@@ -143,7 +162,11 @@ impl Steps {
             for name in names {
                 busy.entry((*name, step)).or_default().push((start, end));
             }
-            if let Some(call) = call.filter(|call| op.work == Work::Memcpy && is_copy_call(table.name(*call)))
+            // Once, however many copies it made.
+            if let Some((k, call)) = call
+                && op.work == Work::Memcpy
+                && is_copy_call(table.name(call))
+                && !std::mem::replace(&mut seen[k], true)
             {
                 let (start, end) = at(call);
                 in_copy_calls[step] += i128::from(end) - i128::from(start);
@@ -166,8 +189,35 @@ impl Steps {
         steps.figures.insert("step_ns", lengths);
         steps.figures.insert("host_in_copy_calls_ns", in_copy_calls);
         steps.figures.insert("host_in_syncs_ns", in_syncs);
+        for name in FIGURES {
+            steps.figures.entry(name).or_insert_with(|| vec![0; n]);
+        }
+        steps.work.values_mut().chain(steps.calls.values_mut()).for_each(summed);
         steps
     }
+}
+
+/// Adds a time to those of a name; the last one of a step takes what belongs to the same.
+fn add(list: &mut ByName, name: &str, step: usize, ns: i128) {
+    match list.get_mut(name) {
+        Some(values) => match values.last_mut() {
+            Some(last) if last.0 == step => last.1 += ns,
+            _ => values.push((step, ns)),
+        },
+        None => {
+            list.insert(name.to_owned(), vec![(step, ns)]);
+        }
+    }
+}
+
+/// One time for each step, in order.
+fn summed(list: &mut Vec<(usize, i128)>) {
+    list.sort_unstable();
+    list.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 += if same { next.1 } else { 0 };
+        same
+    });
 }
 
 /// The steps of a trace, in order; those that overlap the one before are left out.
@@ -227,7 +277,7 @@ mod tests {
         assert_eq!(a.figures["h2d_busy_ns"], [50_000, 70_000, 900_000]);
         assert_eq!(a.figures["step_ns"], [1_000_000; 3]);
         assert_eq!(a.figures["host_in_copy_calls_ns"], [4000; 3]);
-        assert_eq!(a.calls["cudaMemcpyAsync"], [4000; 3]);
+        assert_eq!(a.calls["cudaMemcpyAsync"], [(0, 4000), (1, 4000), (2, 4000)]);
     }
 
     /// What begins at the very end belongs to it, and adds nothing to its length.
@@ -241,8 +291,45 @@ mod tests {
         .unwrap();
         let steps = Steps::of(&scan.finish().unwrap());
         assert_eq!((steps.n_steps, &steps.figures["step_ns"][..]), (1, &[10_000][..]));
-        assert_eq!(steps.calls["cudaStreamSynchronize"], [0]);
+        assert_eq!(steps.calls["cudaStreamSynchronize"], [(0, 0)]);
         assert_eq!(steps.figures["kernel_busy_ns"], [10_000]);
+    }
+
+    /// Of times that are told for some steps the middle is that of all steps, the others being zero.
+    #[test]
+    fn the_middle_counts_steps_in_which_nothing_ran() {
+        for n in 1..9_usize {
+            for ran in 0..1_usize << n {
+                let at = |k: usize| if ran >> k & 1 == 1 { 7 * k as i128 % 5 } else { 0 };
+                let mut all: Vec<i128> = (0..n).map(at).collect();
+                let listed = (0..n).filter(|k| ran >> k & 1 == 1).map(at);
+                let found = median(listed, n);
+                all.sort();
+                assert_eq!(found, all[(n - 1) / 2], "{n} steps, {ran:b}");
+            }
+        }
+        let mut list = vec![(3, 1), (0, 5), (3, 2), (1, 0)];
+        summed(&mut list);
+        assert_eq!(list, [(0, 5), (1, 0), (3, 3)]);
+    }
+
+    /// A call that makes ten copies holds the host once.
+    #[test]
+    fn a_call_is_counted_once_however_many_copies_it_makes() {
+        let mut text =
+            r#"[{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyBatchAsync","pid":1,"tid":1,"ts":0,"dur":90,"args":{"correlation":1}}"#
+                .to_owned();
+        for k in 0..10 {
+            text += &format!(
+                r#",{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{},"dur":5,"args":{{"correlation":1}}}}"#,
+                10 + 5 * k
+            );
+        }
+        let mut scan = Scan::new();
+        scan.feed(format!("{text}]").as_bytes()).unwrap();
+        let steps = Steps::of(&scan.finish().unwrap());
+        assert_eq!(steps.figures["host_in_copy_calls_ns"], [90_000]);
+        assert_eq!(steps.figures["comm_busy_ns"], [0], "what no step has is there as nothing");
     }
 
     #[test]

@@ -76,12 +76,12 @@ pub(crate) fn is_host_call(lower: &str) -> bool {
     )
 }
 
-/// The direction that a copy's name states, as in `Memcpy HtoD (Pageable -> Device)`.
-fn copy(name: &str) -> Kind {
-    match name.strip_prefix("Memcpy ").and_then(|rest| rest.split([' ', '(']).next()) {
-        Some("HtoD") => Kind::ToDevice,
-        Some("DtoH") => Kind::ToHost,
-        Some("DtoD") => Kind::WithinDevice,
+/// The direction that a copy's name states, as in `Memcpy HtoD (Pageable -> Device)`, or `Memcpy M2D` of XPU.
+pub(crate) fn copy(name: &str) -> Kind {
+    match name.strip_prefix("Memcpy ").and_then(|rest| rest.trim_start().split([' ', '(']).next()) {
+        Some("HtoD" | "M2D") => Kind::ToDevice,
+        Some("DtoH" | "D2M") => Kind::ToHost,
+        Some("DtoD" | "D2D") => Kind::WithinDevice,
         Some("PtoP") => Kind::Peer,
         _ => Kind::OtherCopy,
     }

@@ -66,9 +66,10 @@ impl Sink for Fill {
     }
 
     fn member(&mut self, key: &str, _: Value<'_>, text: &str, _: usize) -> Result<(), ReadError> {
-        // What a report shows of it; a member of megabytes is not for people.
+        // What a report shows of it; a member of megabytes is not for people. That which says the rank lists the ranks of each group.
         const MOST: usize = 64 << 10;
-        if text.len() <= MOST && self.table.header.len() < 256 {
+        let most = if key == "distributedInfo" { 256 * MOST } else { MOST };
+        if text.len() <= most && self.table.header.len() < 256 {
             self.table.header.insert(key.to_owned(), text.to_owned());
         }
         Ok(())

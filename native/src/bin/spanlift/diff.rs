@@ -122,7 +122,7 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
             let share = match change.share {
                 Some(share) => signed_percent(share),
                 None if change.more == 0 => signed_percent(0.0),
-                None => "new".to_owned(),
+                None => "from 0".to_owned(),
             };
             out.line(&format!(
                 "  {:>14}  {:>14}  {share:>10}  {name}",

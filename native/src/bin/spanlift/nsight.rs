@@ -7,17 +7,18 @@
 //! | table | becomes |
 //! |---|---|
 //! | `CUPTI_ACTIVITY_KIND_MEMCPY`, `_MEMSET`, `_KERNEL` | `gpu_memcpy`, `gpu_memset`, `kernel` |
+//! | `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` (`--cuda-graph-trace=graph`) | `kernel`, one for each launch of a graph |
 //! | `CUPTI_ACTIVITY_KIND_RUNTIME`, `_DRIVER` | `cuda_runtime`, `cuda_driver` |
 //! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
 //! | `NVTX_EVENTS` with an end | `user_annotation` |
 //!
-//! A correlation is a number of one process; in exports of several, the process stands in front of it.
+//! A correlation is a number of 32 bits of one process; in exports of several, the process stands in the bits above it.
 //!
 //! Source: "SQLite Export Schema Reference", docs.nvidia.com/nsight-systems; `CUpti_ActivityMemcpyKind` and
 //! `CUpti_ActivitySynchronizationType`, docs.nvidia.com/cupti.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -54,6 +55,14 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
     }
     let fault =
         |at: &str, e: rusqlite::Error| Fail::at(&place, format!("{at}: as a database of SQLite: {e}"));
+    let mut head = [0; MAGIC.len()];
+    if std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_err() || !is_sqlite(&head)
+    {
+        return Err(Fail::at(
+            &place,
+            "byte 0: a database of SQLite that is packed: unpack it first (gunzip)",
+        ));
+    }
     // What is read first says what all else is: of a fault there SQLite does not tell the byte.
     let export = Export::open(path).map_err(|e| fault("byte 0", e))?;
     if !Kind::ALL.iter().any(|kind| export.has(kind.table())) {
@@ -119,6 +128,7 @@ enum Kind {
     Memcpy,
     Memset,
     Kernel,
+    Graph,
     Runtime,
     Driver,
     Sync,
@@ -126,14 +136,23 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Memcpy, Kind::Memset, Kind::Kernel, Kind::Runtime, Kind::Driver, Kind::Sync, Kind::Nvtx];
+    const ALL: [Kind; 8] = [
+        Kind::Memcpy,
+        Kind::Memset,
+        Kind::Kernel,
+        Kind::Graph,
+        Kind::Runtime,
+        Kind::Driver,
+        Kind::Sync,
+        Kind::Nvtx,
+    ];
 
     const fn table(self) -> &'static str {
         match self {
             Kind::Memcpy => "CUPTI_ACTIVITY_KIND_MEMCPY",
             Kind::Memset => "CUPTI_ACTIVITY_KIND_MEMSET",
             Kind::Kernel => "CUPTI_ACTIVITY_KIND_KERNEL",
+            Kind::Graph => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
             Kind::Runtime => "CUPTI_ACTIVITY_KIND_RUNTIME",
             Kind::Driver => "CUPTI_ACTIVITY_KIND_DRIVER",
             Kind::Sync => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
@@ -152,6 +171,7 @@ impl Kind {
             ),
             Kind::Memset => (ON_DEVICE, &["bytes", "memKind"]),
             Kind::Kernel => (ON_DEVICE, &["demangledName", "shortName"]),
+            Kind::Graph => (ON_DEVICE, &["graphId"]),
             Kind::Sync => (ON_DEVICE, &["syncType"]),
             Kind::Runtime | Kind::Driver => (ON_HOST, &["correlationId", "nameId"]),
             Kind::Nvtx => (ON_HOST, &["text", "textId"]),
@@ -347,6 +367,14 @@ impl Export {
                 let name = self.name(row.int("demangledName").or_else(|| row.int("shortName")));
                 on_device("kernel", name.unwrap_or("kernel").to_owned())
             }
+            // What the graph ran is not told; the device was busy with it.
+            Kind::Graph => on_device(
+                "kernel",
+                match row.int("graphId") {
+                    Some(id) => format!("CUDA graph {id}"),
+                    None => "CUDA graph".to_owned(),
+                },
+            ),
             Kind::Runtime | Kind::Driver => {
                 let name = call(self.name(row.int("nameId")).unwrap_or("INVALID"));
                 // One table holds the calls of both interfaces.
@@ -366,12 +394,12 @@ impl Export {
         self.names.get(&id?).map(String::as_str)
     }
 
-    /// What joins a call and its work, as JSON.
-    fn correlation(&self, row: &Row<'_>, process_in: &str) -> Option<String> {
+    /// What joins a call and its work.
+    fn correlation(&self, row: &Row<'_>, process_in: &str) -> Option<i64> {
         let id = row.int("correlationId").filter(|id| *id != 0)?;
         match row.int(process_in) {
-            Some(of) if self.many => Some(format!("\"{}:{id}\"", process(of))),
-            _ => Some(id.to_string()),
+            Some(of) if self.many => Some(process(of) << 32 | (id & 0xffff_ffff)),
+            _ => Some(id),
         }
     }
 
@@ -480,7 +508,7 @@ struct Event {
     tid: Option<i64>,
     start: Option<i64>,
     end: Option<i64>,
-    correlation: Option<String>,
+    correlation: Option<i64>,
     args: Vec<(&'static str, i64)>,
 }
 

@@ -38,6 +38,9 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
     let read = all(&args.files)?;
     if let Some(folder) = &args.parquet {
         let traced: Vec<_> = read.iter().filter_map(One::traced).collect();
+        if traced.is_empty() {
+            return Err(Fail::at("--parquet", "its tables are of traces, and no file is one"));
+        }
         export::write(&traced, folder)?;
     }
     if let [one] = read.as_slice() {
@@ -47,11 +50,8 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
         }
         return Ok(End::Done);
     }
-    let traces: Vec<_> = read
-        .iter()
-        .filter_map(One::traced)
-        .map(|traced| (traced.place.to_owned(), traced.table, traced.figures))
-        .collect();
+    let traces: Vec<_> =
+        read.iter().filter_map(One::traced).map(|traced| (traced.place.to_owned(), traced.table)).collect();
     let ranks = ranks(&traces);
     match args.report.format {
         Format::Json => {

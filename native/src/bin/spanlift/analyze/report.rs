@@ -109,8 +109,15 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     )));
     let problems: Vec<String> =
         figures.import.problems.iter().map(|(name, n)| format!("{name} {}", grouped(*n))).collect();
+    let is_half = |kind: &str| kind.starts_with("B|") || kind.starts_with("E|");
+    let halves = figures.by_phase_cat.iter().filter(|(kind, _)| is_half(kind));
+    let n_pairs: u64 = halves.map(|(_, n)| *n).sum();
     out.line(&match (figures.import.dropped_events, problems.as_slice()) {
-        (0, []) => "every event was used".to_owned(),
+        (0, []) if n_pairs == 0 => "every event was used".to_owned(),
+        (0, []) => format!(
+            "{} of slices in two halves (B, E) counted and in no other figure; `spanlift view` shows them",
+            say::counted_u64(n_pairs, "event")
+        ),
         (dropped, list) => format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")),
     });
     if let Some(replay) = &findings.replay {
@@ -197,12 +204,16 @@ fn copies(figures: &Figures, out: &mut Out) {
         ["", "count", "bytes", "time", "GB/s", "host in call", "before", "during", "after", "blocking"];
     let mut table = Table::new(&head);
     for (name, copies) in list {
+        // What the rows state and what is known by calls alone; a rate is of both.
+        let bytes = copies.bytes + copies.bytes_from_host_calls.unwrap_or(0);
+        let by_calls = (0 < copies.time_ns).then(|| bytes as f64 / copies.time_ns as f64);
+        let rate = if copies.bytes_from_host_calls.is_some() { by_calls } else { copies.gbps };
         table.row(vec![
             name.clone(),
             grouped(copies.count),
-            size(copies.bytes_from_host_calls.unwrap_or(copies.bytes)),
+            size(bytes),
             time(copies.time_ns),
-            copies.gbps.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.3}")),
+            rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.3}")),
             time(copies.host_call_ns),
             time(copies.host_wait_before_copy_ns),
             time(copies.host_during_copy_ns),
@@ -215,7 +226,7 @@ fn copies(figures: &Figures, out: &mut Out) {
 
 /// Bytes asked for and moved, and what a trace does not tell of them.
 fn ledger(moved: &Moved, out: &mut Out) {
-    if moved.payload_bytes == 0 && moved.within_device_bytes == 0 {
+    if moved.payload_bytes == 0 && moved.within_device_bytes == 0 && moved.other_bytes == 0 {
         return;
     }
     let mut table = Table::new(&["", "bytes"]);
@@ -332,12 +343,13 @@ pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
 
 /// The report of a memory snapshot.
 pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[MemoryFinding], out: &mut Out) {
+    let n_allocated = figures.blocks_by_state.get("active_allocated").copied().unwrap_or(0);
     out.line(&say::one_line(&format!(
-        "{place}: memory snapshot, {} segments of {}, {} allocated in {} blocks",
-        grouped(figures.segments),
+        "{place}: memory snapshot, {} of {}, {} allocated in {}",
+        say::counted_u64(figures.segments, "segment"),
         size(figures.reserved_end),
         size(figures.allocated_end),
-        grouped(figures.blocks)
+        say::counted_u64(n_allocated, "block")
     )));
     out.line(&format!(
         "{} free, the largest piece {}; fragmentation {}; rounding takes {}",
