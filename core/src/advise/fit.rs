@@ -231,6 +231,8 @@ impl<'a> Problem<'a> {
     /// The machine whose figures have these logarithms.
     fn machine(&self, x: &[f64]) -> Result<Machine, MachineError> {
         let mut machine = self.start.clone();
+        // What the profile says of itself is of its own figures.
+        machine.note.clear();
         let source = Source { grade: Grade::Derived, text: "least-squares fit".into() };
         for ((name, _), x) in self.figures.iter().zip(x) {
             machine.set(name, x.exp(), source.clone())?;

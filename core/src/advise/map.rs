@@ -77,10 +77,18 @@ pub fn cell(
     tensors: Tensors,
     threads: u32,
 ) -> Result<Cell, AdviseError> {
+    // Beside as many busy ones as the request has: those take of the host's memory too.
+    let busy = f64::from(request.cores) - request.idle_cores();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not below 0, and at most the cores of a request"
+    )]
+    let cores = threads.max(1).saturating_add(busy.ceil() as u32);
     let at = |count: u64| Request {
         tensors: vec![Tensors { count, ..tensors }],
-        cores: threads.max(1),
-        load: 0.0,
+        cores,
+        load: busy / f64::from(cores),
         ..request.clone()
     };
     let here = at(tensors.count);

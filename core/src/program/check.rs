@@ -13,7 +13,7 @@
 //! | `record`, `wait`, `event_sync`, `event_query` on a destroyed event that was not created again | contract |
 //! | destroying such an event a second time | a destroyed handle is used |
 //! | `capture_begin` on a legacy stream; work on a legacy stream while a blocking or per-thread stream captures | contract |
-//! | `stream_sync` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
+//! | `stream_sync` or `stream_query` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
 //! | `capture_end` with work that never joined back to the origin; a PyTorch copy of pageable memory on a capturing stream | contract |
 //! | `graph_launch` on a capturing stream | graphs within graphs are not modelled |
 //! | more than 2^20 commands captured in all, or more than 2^24 run by launches | each is kept, each is looked at |
@@ -311,12 +311,8 @@ impl Check<'_> {
             &Op::EventSync { event } | &Op::EventQuery { event, .. } => {
                 self.event_is_there(event);
             }
-            &Op::StreamSync { stream } => self.stream_sync(stream),
-            Op::StreamQuery { .. }
-            | Op::HostCopy { .. }
-            | Op::Signal { .. }
-            | Op::Await { .. }
-            | Op::Mark => {}
+            &Op::StreamSync { stream } | &Op::StreamQuery { stream, .. } => self.stream_sync(stream),
+            Op::HostCopy { .. } | Op::Signal { .. } | Op::Await { .. } | Op::Mark => {}
             &Op::DeviceSync { dev } => self.device(dev),
             &Op::ThreadSpawn { thread } => match self.threads[thread.index()] {
                 Some(_) => self.say(format!("host thread {:?} is started twice", self.names.thread(thread))),

@@ -1,6 +1,6 @@
 //! Lowers copies and memsets: which engine takes them, who stages them, and what their calls join.
 
-use super::lower::Lowering;
+use super::lower::{Late, Lowering};
 use super::lowered::{Act, Alone, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, copied, position};
 use crate::machine::Rate;
 use crate::program::{AllocVia, BufferFacts, Copy, Space, StreamId};
@@ -21,10 +21,10 @@ impl Lowering<'_> {
         let host = |space| matches!(space, Space::Pinned | Space::Pageable);
         // A copy within a device reads as a kernel does; engines take managed memory as the device's, wherever it lies.
         let within = !host(src.space) && !host(dst.space) && src.dev == dst.dev;
-        let brought = if within && src.space == Space::Managed { self.bring(&copy.src) } else { 0 };
+        let brought = if within && src.space == Space::Managed { self.bring(&copy.src, src.dev) } else { 0 };
         if dst.space == Space::Managed {
             // What a copy writes lies with the device, wherever it was; nothing of it is brought there first.
-            self.bring(&copy.dst);
+            self.bring(&copy.dst, dst.dev);
         }
         if let Some(capture) = self.order.capturing(copy.stream) {
             let work = self.copy_by_engines(&src, &dst, bytes, brought);
@@ -66,7 +66,15 @@ impl Lowering<'_> {
                 self.step(Act::HostCopy { node });
                 self.join([node], ret, Why::Call);
             }
-            (Pageable, _) if bytes > 0 => self.send_pageable(copy.stream, dst.dev, bytes),
+            (Pageable, _) if bytes > 0 => {
+                let late = self.late[src.block.index()];
+                if late != Late::No && late != Late::For(self.thread) && !m.pageable_direct {
+                    // What is staged is what the stream's order says: its work before the copy may have yet to write it.
+                    let before = self.order.join_stream(self.thread, copy.stream);
+                    self.join(before, 0, Why::Call);
+                }
+                self.send_pageable(copy.stream, dst.dev, bytes);
+            }
             (Space::Device | Space::Managed, Pageable) if bytes > 0 => {
                 self.fetch_pageable(copy.stream, src.dev, bytes);
             }

@@ -36,6 +36,8 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
         says,
         on_host: Cache::new(u64::MAX),
         on_device: Cache::new(u64::MAX),
+        holder: vec![0; names.n_buffers()],
+        late: vec![Late::No; names.n_buffers()],
         machine,
         out: &mut out,
         order,
@@ -63,6 +65,17 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
     Ok(out)
 }
 
+/// Who wrote a block of pageable memory on a stream, as far as a thread that stages it must know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Nobody.
+    No,
+    /// Copies that this thread has waited for.
+    For(ThreadId),
+    /// What no thread has waited for, or several have.
+    Yes,
+}
+
 fn is_declaration(op: &Op) -> bool {
     match op {
         Op::Stream { .. } | Op::EventCreate { .. } => true,
@@ -79,6 +92,10 @@ pub(super) struct Lowering<'a> {
     /// Where managed memory lies, by block: what was touched last by the host and by a device.
     pub(super) on_host: Cache,
     pub(super) on_device: Cache,
+    /// Of each block of managed memory, the device that touched it last.
+    pub(super) holder: Vec<u32>,
+    /// Of each block, whether a stream may have yet to write it when a thread comes to read it.
+    pub(super) late: Vec<Late>,
     pub(super) machine: &'a Machine,
     pub(super) out: &'a mut Lowered,
     pub(super) order: Order,
@@ -90,7 +107,21 @@ pub(super) struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
+    /// What a command writes on a stream is noted for those who stage it.
+    fn note_late(&mut self, op: &Op) {
+        let by = match op {
+            Op::Copy(copy) if self.order.capturing(copy.stream).is_none() => Late::For(self.thread),
+            Op::Copy(_) | Op::HostFn { .. } | Op::Kernel(_) | Op::Memset { .. } => Late::Yes,
+            _ => return,
+        };
+        for region in op.regions().1 {
+            let late = &mut self.late[self.facts.buffer(region.buffer).block.index()];
+            *late = if *late == Late::No || *late == by { by } else { Late::Yes };
+        }
+    }
+
     fn command(&mut self, op: &Op) -> Result<(), SimError> {
+        self.note_late(op);
         let m = self.machine;
         match op {
             Op::Stream { stream, .. } => {

@@ -16,7 +16,7 @@ impl Lowering<'_> {
                 let sum = match self.facts.buffer(region.buffer).space {
                     Space::Device => &mut own,
                     Space::Managed => {
-                        over[0] = over[0].saturating_add(self.bring(region));
+                        over[0] = over[0].saturating_add(self.bring(region, dev));
                         &mut own
                     }
                     Space::Pinned | Space::Pageable => &mut over[way],
@@ -35,7 +35,7 @@ impl Lowering<'_> {
         let work = match space {
             Space::Device => self.compute(dev, self.memory_time(bytes).0, true),
             Space::Managed => {
-                let brought = self.bring(dst);
+                let brought = self.bring(dst, dev);
                 self.compute_over(dev, self.memory_time(bytes).0, true, [brought, 0])
             }
             Space::Pinned | Space::Pageable => self.compute_over(dev, 0, true, [0, bytes]),
@@ -60,8 +60,9 @@ impl Lowering<'_> {
     }
 
     /// A device touches managed memory: gives the bytes that lay with the host until now.
-    pub(super) fn bring(&mut self, region: &Region) -> u64 {
+    pub(super) fn bring(&mut self, region: &Region, dev: u32) -> u64 {
         let (block, lo, hi) = self.extent(region);
+        self.holder[block as usize] = dev;
         self.on_device.touch(block, lo, hi);
         self.on_host.remove(block, lo, hi)
     }
@@ -76,7 +77,7 @@ impl Lowering<'_> {
         self.on_host.touch(block, lo, hi);
         let bytes = self.on_device.remove(block, lo, hi);
         if bytes > 0 {
-            let engine = EngineId::new(self.machine, facts.dev, Engine::ToHost);
+            let engine = EngineId::new(self.machine, self.holder[block as usize], Engine::ToHost);
             let work = Work::Dma { engine, rate: Alone::ToHost, bytes };
             let node = self.out.node(self.at(NONE, work), []);
             self.account(self.command, work);

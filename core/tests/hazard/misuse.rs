@@ -41,6 +41,10 @@ fn misuses() -> Vec<(Vec<Value>, &'static str)> {
         (vec![spawn.clone(), spawn], "started twice"),
         (vec![json!({"op": "thread_join", "t": "main"})], "cannot join itself"),
         (vec![stream.clone(), begin.clone(), json!({"op": "stream_sync", "s": "x"})], "sync during capture"),
+        (
+            vec![stream.clone(), begin.clone(), json!({"op": "stream_query", "s": "x", "ready": true})],
+            "sync during capture",
+        ),
         (vec![stream.clone(), begin.clone(), begin.clone()], "captures already"),
         (vec![stream.clone(), end.clone()], "captures nothing"),
         (vec![stream.clone(), begin.clone(), end.clone(), begin, end], "captured twice"),

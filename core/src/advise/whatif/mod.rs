@@ -337,6 +337,19 @@ fn pin(program: &Program, buffers: &str, pinned: bool) -> Result<(Program, Vec<u
             blocks[facts.buffer(*buffer).block.index()] = true;
         }
     }
+    // Devices reach page-locked memory by themselves, and no other.
+    for (index, command) in program.commands().iter().enumerate().filter(|_| !pinned) {
+        let (reads, writes) = command.op.regions();
+        let mut touched = reads.iter().chain(writes).map(|region| region.buffer);
+        if matches!(command.op, Op::Kernel(_) | Op::Memset { .. })
+            && let Some(buffer) = touched.find(|buffer| blocks[facts.buffer(*buffer).block.index()])
+        {
+            return Err(format!(
+                "command {index} touches {} from a device: it stays pinned",
+                names.buffer(buffer)
+            ));
+        }
+    }
     if !blocks.contains(&true) {
         let kind = if pinned { "pageable" } else { "pinned" };
         return Err(format!("no {kind} host buffer is called {buffers:?}"));

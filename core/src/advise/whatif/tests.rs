@@ -51,6 +51,8 @@ fn what_cannot_be_is_refused_in_words() {
     refused(text, "pin:", r#""pin:": the name of a buffer is missing"#);
     refused(text, "pin:y*", r#""pin:y*": no pageable host buffer is called "y*""#);
     refused(text, "unpin:x", r#""unpin:x": no pinned host buffer is called "x""#);
+    let reached = "stream s\npinned x 8\nkernel k on s reads x for 1us";
+    refused(reached, "unpin:x", r#""unpin:x": command 2 touches x from a device: it stays pinned"#);
     refused(text, "split:t", r#""split:t=2": no stream is called "t""#);
     refused(text, "split:s=1", r#""split:s=1": "1" is no number of streams between 2 and 256"#);
     refused(

@@ -76,6 +76,16 @@ fn what_a_device_writes_is_cold() {
     }
 }
 
+/// It comes home by the engine of the device that it lies with.
+#[test]
+fn managed_memory_comes_back_from_the_device_that_touched_it() {
+    let text = "stream u on cuda:1\nmanaged m 4000\nwrite m\nkernel k on u reads m for 1us\nsync u\nread m";
+    let run = run(&Program::from_text(text).unwrap(), &round()).unwrap();
+    let back = run.trace.slices.iter().find(|s| s.kind == Kind::ToHost).unwrap();
+    let lane = &run.trace.lanes[back.lane as usize];
+    assert_eq!(run.trace.strings.get(lane.group), "cuda:1");
+}
+
 #[test]
 fn managed_memory_lies_where_it_was_touched_last() {
     let text = "stream s\nmanaged m 4000\n\

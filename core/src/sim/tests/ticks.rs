@@ -246,8 +246,13 @@ struct Lowered<'a> {
     /// Copies of each stream that only its syncs have to do with.
     loose: [Vec<usize>; 6],
     events: [Option<usize>; 2],
+    /// The thread whose copies wrote the pageable buffer, or `MANY`.
+    wrote_x: Option<usize>,
     rarely: Rarely,
 }
+
+/// Several threads, or a graph, for which no thread waited.
+const MANY: usize = usize::MAX;
 
 impl Lowered<'_> {
     fn last(&self, stream: usize) -> Option<usize> {
@@ -351,6 +356,14 @@ impl Lowered<'_> {
                 if to_device && pageable && sync {
                     let before = self.up_to_now(LEGACY);
                     self.steps[t].push(Step::Until(before, if m.pageable_direct { 0 } else { back }));
+                }
+                if to_device && is_staged && self.wrote_x.is_some_and(|by| by != t) {
+                    let before = self.up_to_now(stream);
+                    self.steps[t].push(Step::Until(before, 0));
+                }
+                if !to_device && pageable {
+                    let by = if captures { MANY } else { t };
+                    self.wrote_x = Some(if self.wrote_x.is_none_or(|was| was == by) { by } else { MANY });
                 }
                 let way = usize::from(!to_device);
                 let hops = [Hop::to_or_from_host(dev_of(stream), way); 2];
@@ -530,6 +543,7 @@ fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
             queues: Default::default(),
             loose: Default::default(),
             events: [None; 2],
+            wrote_x: None,
             rarely: Rarely::default(),
         };
         low.steps[0].push(Step::Mark);

@@ -129,6 +129,28 @@ fn what_can_begin_begins_before_threads_that_act_in_the_same_nanosecond() {
     }
 }
 
+/// What a stream has yet to write is there when its copy is staged: by a function, by a copy of a graph, by one of another thread.
+#[test]
+fn a_pageable_source_that_a_stream_writes_is_taken_when_it_is_written() {
+    let head = "stream s, t\npageable p 16 = i32 fill 1\npinned y 16\ndevice d 16 = i32 fill 7\ndevice e 16\nevent done\n";
+    let tail = "copy y <- e on s\nsync s\nread y expect i32 fill 7\n";
+    for text in [
+        "host fn w on s writes p for 100us computes i32 fill 7\ncopy e <- p on s\n",
+        "capture t\nkernel k on t for 100us\ncopy p <- d on t\nend capture t as g\nlaunch g on t\nrecord done on t\n\
+         wait done on s\ncopy e <- p on s\n",
+        "spawn w\nkernel k on s for 3ms\nw: copy p <- d on s\ncopy e <- p on s\njoin w\n",
+    ] {
+        let program = Program::from_text(&format!("{head}{text}{tail}")).unwrap();
+        check_wrong(&program, &[0]);
+    }
+    // A copy whose call had it written waits for nothing more, nor does one whose source other streams write without an order.
+    let program = Program::from_text(&format!(
+        "{head}host fn w on t writes p for 100us computes i32 fill 7\ncopy e <- p on s\n{tail}"
+    ))
+    .unwrap();
+    check_wrong(&program, &[4]);
+}
+
 #[test]
 fn a_pageable_source_is_taken_when_it_is_staged() {
     let mut p = Program::new();

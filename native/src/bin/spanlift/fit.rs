@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use spanlift::advise::{self, Fit, FittedFigure, Standing, Stop, USUAL_FIGURES};
+use spanlift::advise::{self, Fit, FitError, FittedFigure, Standing, Stop, USUAL_FIGURES};
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};
@@ -50,7 +50,10 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         output::is_free(path)?;
     }
     start.name = format!("{}, fitted", start.name);
-    let fit = advise::fit(&rows, &start, &figures).map_err(|e| Fail::at(&place, e))?;
+    let fit = advise::fit(&rows, &start, &figures).map_err(|e| match e {
+        FitError::Simulation { .. } => Fail::at(&place, e),
+        _ => Fail::at("--figures", e),
+    })?;
     if let Some(path) = &args.out {
         output::write(path, fit.machine.to_json().as_bytes())?;
     }

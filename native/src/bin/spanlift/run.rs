@@ -7,7 +7,7 @@ use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
-use spanlift::trace::{self, LaneKind, Trace};
+use spanlift::trace::{self, Kind, LaneKind, Trace};
 use spanlift::{Bytes, Nanos, Program};
 use spanlift_viewer::written::{Applied, Written};
 
@@ -140,7 +140,7 @@ pub(crate) struct LaneFigures<'a> {
     group: &'a str,
     name: &'a str,
     is_engine: bool,
-    /// The time in which at least one slice lay on it.
+    /// The time in which something ran on it and did not wait.
     busy: Nanos,
     n_slices: usize,
     bytes: u64,
@@ -149,20 +149,25 @@ pub(crate) struct LaneFigures<'a> {
 /// The figures of every lane, in the trace's order.
 pub(crate) fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
     let mut spans: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut waits: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for slice in trace.slices.iter() {
         spans.entry(slice.lane).or_default().push((slice.start.0, slice.end.0));
+        if matches!(slice.kind, Kind::Wait | Kind::Sync) {
+            waits.entry(slice.lane).or_default().push((slice.start.0, slice.end.0));
+        }
         let sum = bytes.entry(slice.lane).or_default();
         *sum = sum.saturating_add(slice.bytes);
     }
     let figures = (0u32..).zip(&trace.lanes).map(|(index, lane)| {
         let mut spans = spans.remove(&index).unwrap_or_default();
+        let waited = covered(&mut waits.remove(&index).unwrap_or_default());
         LaneFigures {
             group: trace.strings.get(lane.group),
             name: trace.strings.get(lane.name),
             is_engine: matches!(lane.kind, LaneKind::Engine { .. }),
             n_slices: spans.len(),
-            busy: covered(&mut spans),
+            busy: Nanos(covered(&mut spans).0 - waited.0),
             bytes: bytes.get(&index).copied().unwrap_or_default(),
         }
     });

@@ -118,7 +118,10 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         1 => "1 of them races".to_owned(),
         n => format!("{} of them race", grouped(n)),
     };
-    out.line(&format!("{}, {racing} {by}", steps(found.n_steps, "touch memory")));
+    out.line(&format!(
+        "{}, {racing} {by}",
+        steps(found.n_steps, if found.n_steps == 1 { "touches memory" } else { "touch memory" })
+    ));
     let results = say::counted(found.n_results, "result");
     let results = out.paint(if found.n_results == 1 { Style::Good } else { Style::Error }, &results);
     if found.is_complete {

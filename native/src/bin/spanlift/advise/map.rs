@@ -83,6 +83,10 @@ fn subtitle(advice: &Advice) -> String {
         "a number: how many times as long direct copies take; what is made once counts 1/{}",
         r.repeat
     )];
+    let busy = f64::from(r.cores) * r.load;
+    if 0.05 <= busy {
+        parts.push(format!("{busy:.1} other cores busy"));
+    }
     if r.work > Nanos::ZERO {
         parts.push(format!("{} of work on each", r.work));
     }
