@@ -354,6 +354,9 @@ impl App {
         let start = slices.start[first as usize].min(slices.start[second as usize]);
         let end = slices.end[first as usize].max(slices.end[second as usize]);
         self.fit(start, end, 0.35);
+        // As far as an address shows it again.
+        let (from, to) = self.limits();
+        self.view = self.view.kept_near(from, to);
         self.scroll_to(first);
         self.scroll_to(second);
         self.selected = Some(second);

@@ -40,6 +40,12 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
         viewer.holds_space &= event.key() != " ";
         false
     })?;
+    // A key that is let go elsewhere is told to nobody here.
+    let window: Option<EventTarget> = web_sys::window().map(Into::into);
+    on(shared, &window.unwrap_or(target), "blur", |viewer, _: Event| {
+        viewer.holds_space = false;
+        false
+    })?;
     on(shared, &root, "click", |viewer, event: MouseEvent| {
         event.target().is_some_and(|t| clicked(viewer, t.unchecked_ref()))
     })?;

@@ -85,6 +85,8 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
     let read = serde_json::Deserializer::from_str(text.unwrap_or_default()).deserialize_map(Keys(&mut kind));
     match (kind, read) {
         (Some(kind), _) => Ok(kind),
+        // The reader of traces takes what JSON does not allow, such as the NaN of Python.
+        (None, Err(_)) if holds_events(bytes) => Ok(Kind::Trace),
         // A broken program says where: its reader is asked.
         (None, Err(_)) => Ok(Kind::Program),
         (None, Ok(())) => {
@@ -93,6 +95,12 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
                 .to_owned())
         }
     }
+}
+
+/// Whether the list of a trace's events is named somewhere.
+fn holds_events(bytes: &[u8]) -> bool {
+    const KEY: &[u8] = b"\"traceEvents\"";
+    bytes.windows(KEY.len()).any(|window| window == KEY)
 }
 
 #[cfg(test)]
@@ -110,6 +118,9 @@ mod tests {
         check(r#"{"schemaVersion": 1, "traceEvents": [], "spanlift": {"ops": []}}"#, Some(Kind::Trace));
         check(r#"{"a": {"ops": []}, "b": ["traceEvents"], "traceEvents": [{"#, Some(Kind::Trace));
         check("\u{feff} \n[{}]", Some(Kind::Trace));
+        check(r#"{"loss": NaN, "traceEvents": []}"#, Some(Kind::Trace));
+        check("{\"note\": \"a\tb\", \"traceEvents\": []}", Some(Kind::Trace));
+        check(r#"{"loss": NaN, "ops": []}"#, Some(Kind::Program));
         check("machine tutorial-ci\nstream s\n", Some(Kind::Program));
         check("", Some(Kind::Program));
         check("# mine\n operator\nA = identity", Some(Kind::Operator));

@@ -23,7 +23,9 @@ impl App {
             let i = k as usize;
             let (start, end) = (slices.start[i], slices.end[i]);
             let is_in = match range {
-                Some((from, to)) => start < to && from < end || start == end && from <= start && start < to,
+                Some((from, to)) => {
+                    start < to && from < end || start == end && from <= start && start < self.beyond(to)
+                }
                 None => self.hits().is_some() || self.selected() == Some(k),
             };
             is_in

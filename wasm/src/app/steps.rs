@@ -215,10 +215,19 @@ impl App {
         let times = self.times();
         let done = || self.selected_command().and_then(|c| times.get(c)?.work.or(times[c].call));
         let at = self.at().or_else(|| done().map(|(_, end)| end))?;
-        let ends: Vec<i64> = times.iter().filter_map(|t| t.call.map(|(_, end)| end)).collect();
-        let calls = (ends.iter().filter(|&&end| end <= at).count(), ends.len());
+        let n_calls = times.iter().filter(|t| t.call.is_some()).count();
+        let is_back =
+            |&c: &usize| times[c].call.is_some_and(|(_, end)| end <= at) && self.is_made(c, at, &times);
+        let calls = ((0..times.len()).filter(is_back).count(), n_calls);
         let (buffers, n_more) = self.buffers(at, program, &times);
         Some(State { calls, queues: self.queues(at, &times), buffers, n_more })
+    }
+
+    /// Whether a command's call has been made at a moment. What begins just then is yet to come; of calls without length there, those are
+    /// made that stand up to the selected command.
+    fn is_made(&self, command: usize, at: i64, times: &[Times]) -> bool {
+        let is_first = || self.selected_command().is_none_or(|selected| command <= selected);
+        times[command].call.is_none_or(|(from, to)| from < at || from == at && to <= at && is_first())
     }
 
     fn queues(&self, at: i64, times: &[Times]) -> Vec<Queue> {
@@ -232,9 +241,12 @@ impl App {
             let left = row.tracks.iter().flat_map(|track| {
                 &track.slices[track.slices.partition_point(|&k| slices.end[k as usize] <= at)..]
             });
-            let is_called = |&&k: &&u32| {
-                let of = usize::try_from(slices.command[k as usize]).ok().and_then(|c| times.get(c));
-                of.and_then(|t| t.call).map_or(slices.start[k as usize], |(from, _)| from) <= at
+            let is_called = |&&k: &&u32| match usize::try_from(slices.command[k as usize])
+                .ok()
+                .filter(|c| *c < times.len())
+            {
+                Some(c) if times[c].call.is_some() => self.is_made(c, at, times),
+                _ => slices.start[k as usize] <= at,
             };
             let mut list: Vec<u32> = left.filter(is_called).copied().collect();
             list.sort_by_key(|&k| crate::rows::order(&self.model.trace, k));
@@ -255,12 +267,12 @@ impl App {
         queues
     }
 
-    fn buffers(&self, at: i64, program: &spanlift::Program, times: &[Times]) -> (Vec<BufferState>, usize) {
+    fn buffers(&self, at: i64, program: &spanlift::Program, all: &[Times]) -> (Vec<BufferState>, usize) {
         let names = program.names();
         // With when the last write that is told ended, and what freed the buffer.
         let mut states: Vec<Option<(BufferState, i64, Option<usize>)>> = Vec::new();
         let selected = self.selected_command();
-        for (c, (command, times)) in program.commands().iter().zip(times).enumerate() {
+        for (c, (command, times)) in program.commands().iter().zip(all).enumerate() {
             if let Op::Alloc(alloc) = &command.op {
                 let k = alloc.buffer.index();
                 states.resize_with(states.len().max(k + 1), || None);
@@ -287,9 +299,10 @@ impl App {
             }
             let (reads, writes) = command.op.regions();
             let Some((start, end)) = times.work.or(times.call) else { continue };
+            let is_over = end <= at && self.is_made(c, at, all);
             if let Op::Free { buffer, .. } = command.op
                 && let Some(Some((.., freed))) = states.get_mut(buffer.index())
-                && end <= at
+                && is_over
             {
                 *freed = Some(c);
             }
@@ -315,7 +328,7 @@ impl App {
                         "being read by"
                     }
                     // Streams do not keep the order of the list: the last write is the one that ended last.
-                    (true, false) if end <= at && *last <= end => {
+                    (true, false) if is_over && *last <= end => {
                         *last = end;
                         "written by"
                     }
@@ -428,6 +441,32 @@ mod tests {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
         }
+    }
+
+    /// After each step as many calls have returned as were made: what begins just then is yet to come, in queues and buffers too.
+    #[test]
+    fn a_call_that_was_not_made_is_nowhere() {
+        let text = "stream s\npinned x 4MiB\ndevice d 4MiB\nevent e\nwrite x\ncopy d <- x on s\nwrite x\nrecord e on s\nsync s\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let mut told = Vec::new();
+        for _ in 0..5 {
+            app.key("]", false);
+            let state = app.state().unwrap();
+            let queue = &state.queues[0];
+            let source = state.buffers.iter().find(|b| b.name == "x").unwrap();
+            told.push((
+                state.calls.0,
+                queue.n_waiting + usize::from(queue.running.is_some()),
+                source.command,
+            ));
+        }
+        // The copy is under way when its call returns, and reads on while the second write is made; the record waits behind it.
+        assert_eq!(
+            told,
+            [(1, 0, Some(4)), (2, 1, Some(5)), (3, 1, Some(5)), (4, 2, Some(5)), (5, 0, Some(6))]
+        );
     }
 
     #[test]

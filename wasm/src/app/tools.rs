@@ -82,6 +82,11 @@ impl App {
         self.tools.lanes = None;
     }
 
+    /// What a slice within a range begins before: what takes no time at the very end of the trace is of the range that reaches it.
+    pub(super) fn beyond(&self, to: i64) -> i64 {
+        if to == self.model.extent().1 { to.saturating_add(1) } else { to }
+    }
+
     /// The first and the last row that the range is about; nothing where it is about all.
     pub fn lanes(&self) -> Option<(usize, usize)> {
         self.tools.lanes
@@ -117,7 +122,13 @@ impl App {
     /// on all.
     pub(super) fn range_of_selected(&mut self) {
         let range = match self.selected() {
-            Some(k) => (self.model.trace.slices.start[k as usize], self.model.trace.slices.end[k as usize]),
+            Some(k) => {
+                let (start, end) =
+                    (self.model.trace.slices.start[k as usize], self.model.trace.slices.end[k as usize]);
+                // What takes no time has a nanosecond of its own, behind it or, at the very end, before it.
+                let is_last = start == self.model.extent().1;
+                (start - i64::from(start == end && is_last), end + i64::from(start == end && !is_last))
+            }
             None => {
                 let (first, last) = self.model.extent();
                 (self.view().start_ns().max(first), self.view().end_ns().min(last))

@@ -40,13 +40,13 @@ pub struct Total {
 }
 
 impl App {
-    /// What happens within the chosen range, on the rows that it is about.
+    /// What happens within the chosen range, on the rows that it is about, without what a search hides.
     ///
     /// # Cost
     /// The slices in the range, and a bisection for each track.
     pub fn totals(&self) -> Option<Totals> {
         let (from, to) = self.range()?;
-        let slices = &self.model.trace.slices;
+        let (slices, beyond) = (&self.model.trace.slices, self.beyond(to));
         let chosen = self.lanes().map(|(a, b)| b - a + 1);
         let mut totals = Totals { range: (from, to), chosen, ..Totals::default() };
         let mut times: Vec<(Kind, Vec<(i64, i64)>)> = Vec::new();
@@ -58,12 +58,13 @@ impl App {
             for track in &row.tracks {
                 // Starts and ends both ascend on a track.
                 let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
-                for &k in track.slices[first..].iter().take_while(|&&k| slices.start[k as usize] < to) {
+                for &k in track.slices[first..].iter().take_while(|&&k| slices.start[k as usize] < beyond) {
                     let i = k as usize;
                     let (start, end) = (slices.start[i], slices.end[i]);
                     let (a, b) = (start.max(from), end.min(to));
                     let is_in = a < b || start == end && from <= start;
-                    if !is_in {
+                    // As what is saved of the range: those that a search hides are left out.
+                    if !is_in || !self.is_lit(k) {
                         continue;
                     }
                     busy.push((a, b));
@@ -203,7 +204,9 @@ mod tests {
                             continue;
                         }
                         let (a, b) = (s.start.0.max(from), s.end.0.min(to));
-                        let moment = s.start == s.end && from <= s.start.0 && s.start.0 < to;
+                        // At the very end of the trace it is of the range that reaches it.
+                        let is_before = s.start.0 < to || s.start.0 == to && to == app.model.extent().1;
+                        let moment = s.start == s.end && from <= s.start.0 && is_before;
                         if a < b || moment {
                             n += 1;
                             ns += b - a;
@@ -305,6 +308,26 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&n| n > 0), "nothing was looked at: {seen:?}");
+    }
+
+    /// What takes no time at the very end of a trace is of the range that reaches it, and of what is exported.
+    #[test]
+    fn a_copy_without_length_at_the_end_is_counted() {
+        let copy = |at: u32, dur: u32, bytes: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{at},"dur":{dur},"args":{{"device":0,"stream":7,"bytes":{bytes}}}}}"#
+            )
+        };
+        let text = format!("[{},{}]", copy(0, 10, 1000), copy(10, 0, 4096));
+        let mut app = App::new(Model::new("", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        let counted =
+            |app: &App| app.totals().unwrap().kinds.iter().map(|t| (t.n, t.bytes)).collect::<Vec<_>>();
+        app.set_range(Some((i64::MIN, i64::MAX)));
+        assert_eq!(counted(&app), [(2, 5096)]);
+        assert_eq!(app.csv().lines().count(), 3);
+        app.set_range(Some((0, 9_999)));
+        assert_eq!(counted(&app), [(1, 1000)]);
     }
 
     /// The figures of the shared traces, which were made without this program.

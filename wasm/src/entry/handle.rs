@@ -534,7 +534,10 @@ fn totals(app: &App, totals: &Totals) -> Value {
         let part = percent(*busy as f64 / length.max(1) as f64);
         json!([name, grouped(*n), format!("{}\n{}", text::time(*busy), part.trim_start_matches('+'))])
     });
-    let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
+    let mut on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
+    if app.hits().is_some() {
+        on.push_str(", of what was found");
+    }
     json!({
         "words": format!("{} to {}: {}{on}", app.model.clock(from), app.model.clock(to), text::time(length)),
         "kinds": kinds.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),

@@ -49,27 +49,35 @@ const gunzip = async (bytes, tell) => {
     if (bytes[at + 1] === 0x8b && bytes[at + 2] === 8 && bytes[at + 3] < 32) starts.push(at);
   }
   const found = [];
-  let from = 0;
-  // A member that is cut at the wrong place fails its checksum.
-  for (const to of [...(starts.length ? [bytes.length, ...starts] : []), bytes.length]) {
-    if (to <= from) continue;
+  const taken = async (from, to) => {
     try {
       found.push(await member(bytes.subarray(from, to)));
       before += found.at(-1).length;
-      from = to;
-      if (to === bytes.length) break;
+      return true;
     } catch (error) {
       if (error instanceof RangeError || error.name === "AbortError") throw error;
+      return false;
     }
+  };
+  const whole = async () => new Uint8Array(await new Blob(found).arrayBuffer());
+  let from = 0;
+  // A member that is cut at the wrong place fails its checksum.
+  for (const to of [...(starts.length ? [bytes.length, ...starts] : []), bytes.length]) {
+    if (to > from && (await taken(from, to))) from = to;
+    if (from === bytes.length) break;
   }
-  if (from < bytes.length) throw new Error(`gzip data is broken or cut off in the member at byte ${from}`);
-  return new Uint8Array(await new Blob(found).arrayBuffer());
+  // Zeros may fill up what is behind the last member, which ends with some of its own.
+  const filled = 1 + bytes.findLastIndex((byte) => byte);
+  for (let to = filled; from < bytes.length && to < Math.min(filled + 9, bytes.length); to += 1) if (await taken(from, to)) return whole();
+  if (from < bytes.length) throw new Error(from ? `gzip data is broken or cut off in the member at byte ${from}` : "gzip data is broken, cut off, or has something behind its end");
+  return whole();
 };
 
 /** The bytes of a file, unpacked; `tell(words, part)` says how far reading is. */
 const opened = async (file, tell) => {
   const bytes = await gathered(file.stream(), (n) => tell(`reading ${file.name}`, n / file.size), file.size);
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
+  if (bytes.length < 18) throw new Error(`the gzip data ends too early, at byte ${bytes.length}`);
   // The last four bytes say how long the last member is.
   const whole = new DataView(bytes.buffer).getUint32(Math.max(0, bytes.length - 4), true);
   return gunzip(bytes, (n) => tell(`unpacking ${file.name}`, whole > n ? n / whole : null));

@@ -239,7 +239,7 @@ const program = (view, place, second, packed) => {
     examples.lastElementChild.append(make("option", { value: name, textContent: words }));
   }
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
-  let [now, timer, isNew] = [{}, 0, false];
+  let [now, timer, isNew, kept] = [{}, 0, false, null];
   const isEditing = () => !area.hidden;
 
   /** The line that a message is about, where it names one. */
@@ -274,7 +274,16 @@ const program = (view, place, second, packed) => {
   const edit = (on = !isEditing()) => {
     const source = view.source();
     if (on && (source === undefined || now.order)) return;
-    if (on) area.value = source;
+    clearTimeout(timer);
+    const isSame = kept?.item === view.item();
+    if (on) {
+      // What had an error was not taken over: it is there again.
+      area.value = (isSame && kept.text) || source;
+      kept = { item: view.item() };
+    } else {
+      if (isSame) run();
+      kept.text = wrong.textContent && area.value;
+    }
     area.hidden = !on;
     examples.hidden = !on || !shipped.length;
     wrong.hidden = !on || !wrong.textContent;
@@ -418,7 +427,7 @@ const program = (view, place, second, packed) => {
     lines() {
       if (isEditing()) return area.value;
       if (!coded.hidden) return coded.textContent;
-      return [...place.querySelectorAll(".sl-line")].map((line) => `${line.firstChild.textContent.padStart(5)}  ${line.textContent.slice(line.firstChild.textContent.length)}`).join("\n");
+      return [...place.querySelectorAll(".sl-line")].filter((line) => line.checkVisibility()).map((line) => `${line.firstChild.textContent.padStart(5)}  ${line.textContent.slice(line.firstChild.textContent.length)}`).join("\n");
     },
     state,
     /** The controls that ask what if, and their values; and those asked once more. */

@@ -317,7 +317,8 @@ const tools = (view, place, alone, { module, examples }) => {
     });
     if (!images[0]) return;
     const paper = make("div", { className: "sl-print" }, ...images);
-    for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
+    // Findings and lines of an item that is shown no more are there still.
+    for (const finding of place.querySelectorAll("[data-finding]")) if (finding.checkVisibility()) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
     for (const card of [".sl-told", "[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
       // One that nothing is chosen for any more keeps what it said.
       if (part(card).closest("[hidden]")) continue;
@@ -490,7 +491,12 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     const number = (name) => Number(wanted.get(name) || NaN);
     const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
     const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
-    const chosen = item > 0 && item < view.names().split("\n").length ? item : 0;
+    if (item >= view.names().split("\n").length) {
+      // What else the address says is of what is not here: dropped files are not in the page.
+      refuse([`item ${item + 1} of this address is not in the page: open its file first`]);
+      return;
+    }
+    const chosen = item > 0 ? item : 0;
     const isOpened = chosen !== view.item();
     if (isOpened) {
       view.open(chosen);
@@ -527,8 +533,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       view.look_back();
       view.moment(wanted.has("moment") ? number("moment") : told().moments);
     }
-    // A finding has chosen its own.
-    if (!(finding >= 0)) view.select(slice >= 0 ? slice : undefined);
+    // A finding chooses a slice; another one may have been chosen since.
+    if (!(finding >= 0) || slice >= 0) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
     else if (isTime) view.key("0", false);
     view.look_at(wanted.get("bytes") ?? "", wanted.get("view") ?? "");

@@ -6,7 +6,7 @@ use spanlift::hazard::Mode;
 use spanlift::program::Region;
 use spanlift::trace::Source;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{Document, Element, Event, HtmlElement};
+use web_sys::{Document, Element, Event, HtmlElement, HtmlSelectElement};
 
 use crate::app::App;
 use crate::details::Details;
@@ -326,6 +326,10 @@ impl Panels {
         self.part(".sl-name").set_text_content(Some(name));
         self.part(".sl-origin").set_text_content(Some(origin));
         let buttons = self.part(".sl-items").children();
+        if let Some(list) = buttons.item(0).and_then(|first| first.dyn_into::<HtmlSelectElement>().ok()) {
+            list.set_selected_index(i32::try_from(item).unwrap_or(-1));
+            return;
+        }
         for k in 0..buttons.length() {
             if let Some(button) = buttons.item(k) {
                 let is_current = usize::try_from(k).is_ok_and(|k| k == item);
@@ -526,7 +530,21 @@ impl Panels {
         self.part(".sl-mirror caption").set_text_content(Some(&format!("{}, {range}", row.name)));
         let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
-        let pieces = row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view));
+        // In order of time, and of many those around the selected one.
+        let mut pieces: Vec<lod::Piece> =
+            row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view)).collect();
+        pieces.sort_by_key(|piece| model.trace.slices.start[piece.face as usize]);
+        let is_selected = |piece: &lod::Piece| app.selected() == Some(piece.face);
+        let first = pieces.iter().position(is_selected).map_or(0, |at| at.saturating_sub(TABLE / 2));
+        let first = first.min(pieces.len().saturating_sub(TABLE));
+        let n_left = pieces.len().saturating_sub(TABLE);
+        if 0 < n_left {
+            self.part(".sl-mirror caption").set_text_content(Some(&format!(
+                "{}, {range}, without {}",
+                row.name,
+                text::count(n_left, "other")
+            )));
+        }
         let line = |words: &str, is_selected: bool| {
             let line = self.element("tr", "", "");
             set(&line, "aria-selected", if is_selected { "true" } else { "false" });
@@ -534,8 +552,8 @@ impl Panels {
             append(&body, &line);
         };
         let mut is_empty = true;
-        for piece in pieces.take(TABLE) {
-            line(&model.sentence(piece.face), app.selected() == Some(piece.face));
+        for piece in pieces.iter().skip(first).take(TABLE) {
+            line(&model.sentence(piece.face), is_selected(piece));
             is_empty = false;
         }
         // A grid without a row is none to a screen reader, and silence says less.

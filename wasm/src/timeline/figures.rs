@@ -28,7 +28,7 @@ pub(super) fn table(
             text::time(t.ns),
             some(t.busy < t.ns, text::time(t.busy)),
             some(t.bytes > 0, text::bytes(t.bytes)),
-            some(t.bytes > 0, text::rate(t.bytes, t.ns).unwrap_or_default()),
+            some(t.bytes > 0, text::rate(t.bytes, t.took).unwrap_or_default()),
             some(t.waited > 0, text::time(t.waited)),
         ]
     };
