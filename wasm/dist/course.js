@@ -835,71 +835,74 @@ _85: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
 _86: function(arg0, arg1) {
+arg0.selectedIndex = arg1;
+},
+_87: function(arg0, arg1) {
 arg0.strokeStyle = arg1;
 },
-_87: function(arg0, arg1, arg2) {
+_88: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_88: function(arg0, arg1, arg2) {
+_89: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_89: function(arg0, arg1, arg2) {
+_90: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_90: function(arg0, arg1) {
+_91: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
-},
-_91: function(arg0) {
-return arg0.shiftKey;
 },
 _92: function(arg0) {
 return arg0.shiftKey;
 },
-_93: function() {
+_93: function(arg0) {
+return arg0.shiftKey;
+},
+_94: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_94: function() {
+_95: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_95: function() {
+_96: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_96: function() {
+_97: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_97: function(arg0, arg1, arg2, arg3, arg4) {
+_98: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.strokeRect(arg1, arg2, arg3, arg4);
 },
-_98: function(arg0) {
+_99: function(arg0) {
 arg0.stroke();
 },
-_99: function(arg0) {
+_100: function(arg0) {
 return arg0.style;
 },
-_100: function(arg0) {
+_101: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_101: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_102: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_102: function(arg0) {
+_103: function(arg0) {
 return arg0.top;
 },
-_103: function(arg0) {
+_104: function(arg0) {
 return arg0.width;
 },
-_104: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _105);
+_105: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _106);
 },
-_106: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _107);
+_107: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _108);
 },
-_108: function(arg0, arg1) {
+_109: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -916,11 +919,11 @@ __proto__: null,
 "./course_bg.js": import0,
 };
 }
-function _107(arg0, arg1) {
-wasm._107(arg0, arg1);
+function _108(arg0, arg1) {
+wasm._108(arg0, arg1);
 }
-function _105(arg0, arg1, arg2) {
-wasm._105(arg0, arg1, arg2);
+function _106(arg0, arg1, arg2) {
+wasm._106(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
