@@ -82,7 +82,7 @@ pub(crate) struct TourArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift course -o course.html")]
 pub(crate) struct CourseArgs {
-    /// Folder of notebooks to read in place of the lessons that ship
+    /// Folder of notebooks, with its `page` and `solutions`, to read in place of the lessons that ship
     #[arg(long, value_name = "DIR")]
     pub(crate) notebooks: Option<PathBuf>,
     /// Page to write
@@ -397,7 +397,7 @@ pub(crate) struct BenchTraceArgs {
 /// Say which CUDA devices this machine has, or why none can be used
 #[derive(Debug, Args)]
 #[command(after_help = format!("Example:\n  spanlift probe --format json\n\n\
-    Ends with 0 whatever it finds. The environment variable {} names one driver library to ask\n\
+    Ends with 0 whatever it finds, with --measure with 2 where no device can be. The environment variable {} names one driver library to ask\n\
     instead of the usual ones (for tests).", probe::LIBRARY_VARIABLE))]
 pub(crate) struct ProbeArgs {
     /// Measure device 0 and write a machine profile here, for `--machine`: takes about a second

@@ -97,9 +97,10 @@ fn behind(help: &str) -> Roff {
         } else if line.trim().is_empty() {
             roff.control("PP", []);
         } else if line.starts_with("  ") {
-            // A line for itself, whatever stands around it.
-            roff.control("br", []);
+            // As it is typed: neither filled nor broken within a word.
+            roff.control("nf", []);
             roff.text([roman(line)]);
+            roff.control("fi", []);
         } else {
             if section != "NOTES" {
                 section = "NOTES";

@@ -20,8 +20,9 @@ pub(super) fn tell(story: &Story, is_all: bool, out: &mut Out) {
     let what = if is_all { "Everything below is" } else { "Parts 1 to 5 are" };
     out.line(&format!("{what} simulated on the machine profile {machine}; no GPU is used."));
     heading(out, "1  When does a copy run beside a kernel?");
-    out.line("A copy of 20 MiB and two multiplications, four times: from pageable or pinned memory, on the main stream");
-    out.line("or on one of its own. They overlap when three things hold together, and only then.\n");
+    out.line("A copy of 20 MiB and two multiplications, four times: from pageable or pinned");
+    out.line("memory, on the main stream or on one of its own. They overlap when three things");
+    out.line("hold together, and only then.\n");
     let end = story.runs.iter().map(|r| r.run.end).max().unwrap_or_default();
     for run in &story.runs {
         profiled(run, end, out);
@@ -87,21 +88,31 @@ fn condition(condition: &Condition, out: &Out) -> String {
 /// One engine's work from time 0 to `end` as a bar of text.
 fn bar(trace: &Trace, engine: Engine, end: Nanos, ink: char) -> String {
     let spans = busy(trace, engine);
-    let column = |k: i64| end.0 / BAR * k + end.0 % BAR * k / BAR;
+    // To the nearest column, so that what begins where another thing ends shares none with it; nothing is too short for one.
+    let column = |at: i64| {
+        let nearest = (i128::from(at) * i128::from(BAR) + i128::from(end.0) / 2) / i128::from(end.0.max(1));
+        i64::try_from(nearest).unwrap_or(BAR)
+    };
     let cells = (0..BAR).map(|k| {
-        let (from, to) = (column(k), column(k + 1));
-        if spans.iter().any(|&(a, b)| a < to && from < b) { ink } else { '·' }
+        let is_in = |&(a, b): &(i64, i64)| {
+            let first = column(a).min(BAR - 1);
+            first <= k && k < column(b).max(first + 1)
+        };
+        if spans.iter().any(is_in) { ink } else { '·' }
     });
     cells.collect()
 }
 
 fn rows(story: &Story, out: &mut Out) {
-    out.line("  row                                              published    simulated   difference       payload  moved");
+    out.line(&format!(
+        "  {:<37}{:>9} {:>9} {:>6} {:>8} {:>5}",
+        "row (times in ms)", "published", "simulated", "off, %", "payload", "moved"
+    ));
     for row in &story.rows {
         let p = &row.published;
         let simulated = row.simulated.as_millis();
         out.line(&format!(
-            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %  {:>12} {:>6}",
+            "  {:>2}  {:<33} {:>8.3} {simulated:>9.3} {:>+6.2} {:>8} {:>5}",
             p.row,
             p.label,
             p.published_ms,
