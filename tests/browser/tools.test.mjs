@@ -44,7 +44,8 @@ async function drop(page, dropped) {
 test("files that are dropped are shown, several at once, and a bad one says why while the page lives", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
-  const two = Buffer.concat([gzipSync(COPIES.slice(0, 60)), gzipSync(COPIES.slice(60))]);
+  // Two members, and behind them what fills up a block.
+  const two = Buffer.concat([gzipSync(COPIES.slice(0, 60)), gzipSync(COPIES.slice(60)), Buffer.alloc(512)]);
   const layout = `{"storages": [{"id": "w", "device": "cpu", "bytes": 8}],
     "tensors": [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2], "strides": [1]}]}`;
   await drop(visit.page, [file("a.json", COPIES), file("bad.json", COPIES.slice(0, -20)), file("b.json.gz", two), file("p.txt", SLOW), file("l.json", layout)]);
@@ -60,7 +61,8 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   await visit.page.locator("[data-do=dismiss]").click();
   assert.equal(await refused.isVisible(), false);
   const others = [
-    ["cut.gz", gzipSync(COPIES).subarray(0, 60), /cut\.gz: gzip data is broken or cut off/],
+    ["cut.gz", gzipSync(COPIES).subarray(0, 60), /cut\.gz: gzip data is broken, cut off/],
+    ["head.gz", Buffer.from([0x1f, 0x8b]), /head\.gz: the gzip data ends too early, at byte 2/],
     ["bomb.gz", gzipSync(Buffer.alloc(80 << 20)), /bomb\.gz: unpacks to more than 200 times its size/],
     ["picture.png", Buffer.from([0x89, 0x50, 0x4e, 0x47]), /picture\.png: byte 0: no UTF-8 text/],
     ["n.sqlite", Buffer.from("SQLite format 3\0"), /SQLite/],
@@ -74,6 +76,43 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   }
   await buttons.nth(0).click();
   await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) > 2000, "the page is dead");
+  await visit.close();
+});
+
+test("what is printed is of what is shown, an address of what is there, and a text with an error is kept", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const printed = async () => {
+    await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    const words = await harness.words(visit.page.locator(".sl-print"));
+    await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    return words;
+  };
+  assert.match(await printed(), /^RAW on d[^]*Program[^]*kernel scale/);
+  await visit.page.locator(".sl-files").setInputFiles([file("a.json", COPIES)]);
+  const buttons = visit.page.locator("button[data-item]");
+  await harness.eventually(async () => (await buttons.count()) === 2, "the trace is not there");
+  await says(visit.page.locator(".sl-name"), /a\.json/);
+  assert.doesNotMatch(await printed(), /Program|RAW/);
+  // Text that is not taken over is there when it is edited again, and of no other item.
+  await buttons.nth(0).click();
+  const edit = visit.page.locator("[data-do=edit]");
+  await edit.click();
+  const area = visit.page.locator(".sl-source");
+  await area.fill(`${RACE}nonsense\n`);
+  await area.press("Escape");
+  await edit.click();
+  assert.match(await area.inputValue(), /nonsense\n$/);
+  await says(visit.page.locator(".sl-wrong"), /unknown command `nonsense`/);
+  await area.fill(RACE);
+  await area.press("Escape");
+  await edit.click();
+  assert.doesNotMatch(await area.inputValue(), /nonsense/);
+  await area.press("Escape");
+  await visit.page.evaluate(() => (location.hash = "#item=4&slice=1&marks=137000"));
+  await says(visit.page.locator(".sl-refused"), /^item 5 of this address is not in the page/);
+  const shown = await state(visit.page.locator(".sl-canvas"));
+  assert.equal(shown.slice ?? "", "");
   await visit.close();
 });
 
