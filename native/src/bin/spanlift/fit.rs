@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use spanlift::advise::{self, Fit, FitError, FittedFigure, Standing, Stop, USUAL_FIGURES};
+use spanlift::advise::{self, Fit, FitError, FittedFigure, FittedRow, Standing, Stop, USUAL_FIGURES};
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};
@@ -120,18 +120,24 @@ fn silent(fit: &Fit) -> impl Iterator<Item = &FittedFigure> {
 }
 
 fn text(fit: &Fit, out: &mut Out) {
-    let width = fit.rows.iter().map(|r| r.id.chars().count()).max().unwrap_or(0).clamp(4, 48);
+    let ids: Vec<String> = fit.rows.iter().map(|r| say::one_line(&r.id)).collect();
+    let ids = say::apart(&ids, 36);
+    let width = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).max(4);
     out.line(&out.paint(Style::Strong, &format!("{:<width$}  measured ms    fitted ms  residual", "row")));
-    for r in &fit.rows {
-        let alone = if r.leverage > 0.99 { "   alone with its figure: says nothing of the fit" } else { "" };
+    let is_alone = |r: &FittedRow| r.leverage > 0.99;
+    for (r, id) in fit.rows.iter().zip(&ids) {
+        let alone = if is_alone(r) { "  alone" } else { "" };
         let line = format!(
             "{:<width$} {:>12.4} {:>12.4} {:>+8.2} %{alone}",
-            say::one_line(&r.id),
+            id,
             r.measured_ms,
             r.fitted_ms,
             100.0 * r.residual()
         );
         out.line(&line);
+    }
+    if fit.rows.iter().any(is_alone) {
+        out.line("alone: with its figure, and so says nothing of the fit");
     }
     let n_figures = fit.figures.len() - silent(fit).count();
     out.line(&format!(

@@ -89,20 +89,21 @@ fn page(command: &clap::Command) -> Result<String, Fail> {
 /// What stands behind the options in the help: examples as they are, then notes.
 fn behind(help: &str) -> Roff {
     let mut roff = Roff::new();
-    let mut section = "";
+    let (mut section, mut is_filled) = ("", true);
     for line in help.lines() {
+        // Examples are as they are typed: neither filled nor broken within a word.
+        let is_typed = line.starts_with("  ");
+        if is_typed == is_filled {
+            roff.control(if is_typed { "nf" } else { "fi" }, []);
+            is_filled = !is_typed;
+        }
         if matches!(line, "Example:" | "Examples:") {
             section = "EXAMPLES";
             roff.control("SH", [section]);
         } else if line.trim().is_empty() {
             roff.control("PP", []);
-        } else if line.starts_with("  ") {
-            // As it is typed: neither filled nor broken within a word.
-            roff.control("nf", []);
-            roff.text([roman(line)]);
-            roff.control("fi", []);
         } else {
-            if section != "NOTES" {
+            if !is_typed && section != "NOTES" {
                 section = "NOTES";
                 roff.control("SH", [section]);
             }
@@ -130,6 +131,13 @@ mod tests {
             at("More."),
         ];
         assert!(places.is_sorted(), "{found}");
-        assert_eq!((found.matches(".br").count(), found.matches(".SH NOTES").count()), (2, 1), "{found}");
+        let typed = &found[at(".nf")..at(".fi")];
+        assert!(
+            typed.contains("spanlift check") && typed.contains("# a") && !typed.contains("Ends"),
+            "{found}"
+        );
+        for once in [".nf", ".fi", ".SH NOTES"] {
+            assert_eq!(found.matches(once).count(), 1, "{once} in {found}");
+        }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct SweepArgs {
 /// Values told at most in text, down and across; `--format json` lists all.
 const MOST_ROWS: usize = 40;
 const MOST_COLUMNS: usize = 16;
+/// As many letters as a line of a table has at most.
+const MOST_WIDE: usize = 80;
 /// Timelines of one picture at most.
 const MOST_PANELS: usize = 12;
 
@@ -204,17 +206,38 @@ impl Swept<'_> {
         let title = rows.title();
         let width = run::widest(rows.values.iter().map(|v| v.label.as_str()).chain([title.as_str()]));
         heading(out, &format!("  {}  {}, in ms", run::pad(&title, width), say::one_line(&columns.title())));
-        let cells = columns.values.iter().take(MOST_COLUMNS).map(|v| format!("  {:>10}", cut(&v.label)));
-        let more = if MOST_COLUMNS < n { "  ..." } else { "" };
-        out.line(&format!("  {}{}{more}", run::pad("", width), cells.collect::<String>()));
-        for (row, value) in rows.values.iter().enumerate().take(MOST_ROWS) {
-            let told = self.cells[row * n..].iter().take(n.min(MOST_COLUMNS));
-            let widths = columns.values.iter().map(|v| cut(&v.label).chars().count().max(10));
-            let cells = told.zip(widths).map(|(cell, width)| {
-                let text = format!("{:.3}{}", cell.end.as_millis(), mark(cell));
-                format!("  {text:>width$}")
-            });
-            out.line(&format!("  {}{}{more}", run::pad(&value.label, width), cells.collect::<String>()));
+        let shown = n.min(MOST_COLUMNS);
+        let text = |row: usize, column: usize| {
+            let cell = &self.cells[row * n + column];
+            format!("{:.3}{}", cell.end.as_millis(), mark(cell))
+        };
+        let n_rows = rows.values.len().min(MOST_ROWS);
+        let widths: Vec<usize> = (0..shown)
+            .map(|c| {
+                let cells = (0..n_rows).map(|row| text(row, c).chars().count());
+                cells.max().unwrap_or(0).max(cut(&columns.values[c].label).chars().count())
+            })
+            .collect();
+        // As many columns at once as a terminal is wide.
+        let mut first = 0;
+        while first < shown {
+            let mut room = MOST_WIDE.saturating_sub(2 + width);
+            let fits = |w: &&usize| {
+                let left = room.checked_sub(2 + **w);
+                room = left.unwrap_or(0);
+                left.is_some()
+            };
+            let last = first + widths[first..].iter().take_while(fits).count().max(1);
+            let more = if last == shown && shown < n { "  ..." } else { "" };
+            let line = |label: &str, cell: &dyn Fn(usize) -> String| {
+                let cells = (first..last).map(|c| format!("  {:>width$}", cell(c), width = widths[c]));
+                format!("  {}{}{more}", run::pad(label, width), cells.collect::<String>())
+            };
+            out.line(&line("", &|c| cut(&columns.values[c].label)));
+            for (row, value) in rows.values.iter().enumerate().take(MOST_ROWS) {
+                out.line(&line(&value.label, &|c| text(row, c)));
+            }
+            first = last;
         }
         if MOST_ROWS < rows.values.len() || MOST_COLUMNS < n {
             out.line("  and more, which --format json lists");
