@@ -24,6 +24,8 @@ pub struct Steps {
     pub calls: BTreeMap<String, Vec<(usize, i128)>>,
 }
 
+written!(Steps: n_steps, figures, work, calls);
+
 /// The figures that every trace has, of zeros where nothing of the kind ran.
 const FIGURES: [&str; 9] = [
     "device_busy_ns",
