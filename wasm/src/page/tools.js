@@ -533,8 +533,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       view.look_back();
       view.moment(wanted.has("moment") ? number("moment") : told().moments);
     }
-    // A finding chooses a slice; another one may have been chosen since.
-    if (!(finding >= 0) || slice >= 0) view.select(slice >= 0 ? slice : undefined);
+    // A finding has chosen its own.
+    if (!(finding >= 0)) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
     else if (isTime) view.key("0", false);
     view.look_at(wanted.get("bytes") ?? "", wanted.get("view") ?? "");
