@@ -25,10 +25,10 @@ evcxr_folder() { echo "$cache/evcxr-$EVCXR-rustc-$(rustc -vV | sed -n 's/^releas
 # Where the environment with the packages of a requirements file lies.
 venv_folder() { echo "$cache/$1-$({ python && cat "$2"; } | key)"; }
 
-# One at a time installs; the others wait and then find it done.
+# One at a time installs $1, `kernel` or `packages`; the others wait and then find it done.
 lock_installing() {
     mkdir -p "$cache" || die "cannot write $cache"
-    exec 8>"$cache/install.lock"
+    exec 8>"$cache/$1.lock"
     flock -w 3600 8 || die "somebody else has been installing for an hour"
 }
 
@@ -61,6 +61,7 @@ install_evcxr() {
 }
 
 need_evcxr() {
+    lock_installing kernel
     [[ -x $evcxr/bin/evcxr_jupyter ]] ||
         once "$evcxr" "the Rust kernel evcxr_jupyter $EVCXR (five to twelve minutes)" install_evcxr ||
         die "cargo could not install evcxr_jupyter $EVCXR"
