@@ -355,3 +355,32 @@ test("slices are saved for Perfetto with their times, and overlapping ones on tr
   assert.equal(tracks.get(outer), tracks.get(across));
   await visit.close();
 });
+
+test("what is saved for Perfetto holds long names and large numbers whole, and the page goes on meanwhile", async () => {
+  const long = "é".repeat(100_000);
+  const sizes = [0, 1, 127, 128, 16_383, 16_384, 2 ** 49].map(String).concat(["9007199254740991", "9007199254740993", "9223372036854775807"]);
+  const copy = (size, k) => `{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD ${k === 3 ? long : k}","pid":0,"tid":7,"ts":${20 * k},"dur":10,"args":{"device":0,"stream":7,"correlation":${k},"bytes":${size}}}`;
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "sizes.json", mimeType: "application/json", buffer: Buffer.from(`{"traceEvents":[${sizes.map(copy)}]}`) }]);
+  await says(visit.page.locator(".sl-notes").first(), /10 events, 0 dropped, 10 slices/);
+  // For this clock every slice takes long, so that there is a rest at each.
+  await visit.page.evaluate(() => {
+    let [now, { setTimeout }] = [0, globalThis];
+    performance.now = () => (now += 1000);
+    globalThis.rests = 0;
+    globalThis.setTimeout = (act, ms, ...more) => ((rests += ms === undefined), setTimeout(act, ms, ...more));
+  });
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
+  assert.ok((await visit.page.evaluate(() => globalThis.rests)) >= sizes.length, "the page stands still");
+  const events = fields(readFileSync(await download.path())).map(([, packet]) => one(fields(packet), 11)).filter(Boolean).map(fields);
+  const begun = events.filter((event) => one(event, 9) === 1n);
+  assert.equal(Buffer.from(one(begun[3], 23)).toString(), `Memcpy HtoD ${long}`);
+  const said = begun.map((event) => {
+    const notes = event.filter(([field]) => field === 4).map(([, note]) => fields(note));
+    const bytes = notes.find((note) => Buffer.from(one(note, 10)).toString() === "bytes");
+    return bytes ? one(bytes, 3) : 0n;
+  });
+  assert.deepEqual(said, sizes.map(BigInt));
+  await visit.close();
+});

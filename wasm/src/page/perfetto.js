@@ -1,59 +1,119 @@
 // Slices as Perfetto reads them: a trace of packets in the form of protocol buffers.
 
-/** Fields of a message by their numbers: text and bytes with their length, all else as a number of any length. */
-const message = (...fields) => {
-  const out = [];
+/**
+ * What writes the fields of a message by their numbers: fields and text with their length, all else as a number of up to 64 bits.
+ * From the end, so that a length is known where it is to stand; the bytes are there until the next message.
+ */
+const writing = () => {
+  const [utf8, known] = [new TextEncoder(), new Map()];
+  let [room, at] = [new Uint8Array(1 << 16), 0];
+  const put = (byte) => (room[(at -= 1)] = byte);
   const number = (value) => {
-    let rest = BigInt.asUintN(64, BigInt(value));
-    for (; rest > 127n; rest >>= 7n) out.push(Number(rest & 127n) | 128);
-    out.push(Number(rest));
+    if (value <= 127) put(value);
+    else if (value <= Number.MAX_SAFE_INTEGER) {
+      number(Math.floor(value / 128));
+      put((value % 128) | 128);
+    } else {
+      // Big numbers are slow: the lower seven bytes of it at once.
+      number(Number(value >> 49n));
+      const low = Number(value & 0x1ffffffffffffn);
+      for (let bits = 42; bits >= 0; bits -= 7) put((Math.floor(low / 2 ** bits) % 128) | 128);
+    }
   };
-  for (const [field, value] of fields) {
-    if (value === undefined) continue;
-    const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
-    number(field * 8 + (bytes.length === undefined ? 0 : 2));
-    if (bytes.length === undefined) number(bytes);
+  const text = (value) => {
+    // Most come again and again.
+    if (!known.has(value)) known.set(value, utf8.encode(value));
+    at -= known.get(value).length;
+    if (at >= 0) room.set(known.get(value), at);
+  };
+  const write = (fields) => {
+    for (let k = fields.length - 1; k >= 0; k -= 1) {
+      const [field, value] = fields[k];
+      const end = at;
+      const isNumber = typeof value === "number" || typeof value === "bigint";
+      if (isNumber) number(value);
+      else {
+        if (typeof value === "string") text(value);
+        else write(value);
+        number(end - at);
+      }
+      number(field * 8 + (isNumber ? 0 : 2));
+    }
+  };
+  const message = (fields) => {
+    at = room.length;
+    write(fields);
+    if (at >= 0) return room.subarray(at);
+    // What did not fit has said how long it is.
+    room = new Uint8Array(2 * (room.length - at));
+    return message(fields);
+  };
+  return message;
+};
+
+/** A number, or what its digits say: a big one where no other holds it. */
+const exact = (value) => (value > Number.MAX_SAFE_INTEGER ? BigInt(value) : Number(value));
+
+/** The cells of comma-separated values behind their head, line by line. */
+const cells = function* (csv) {
+  for (let [at, end] = [csv.indexOf("\n") + 1, 0]; at < csv.length; at = end + 1) {
+    end = csv.indexOf("\n", at);
+    const text = csv.slice(at, end);
+    if (!text.includes('"')) yield text.split(",");
     else {
-      number(bytes.length);
-      for (const byte of bytes) out.push(byte);
+      // There may be commas in quotes, and ends of lines.
+      const line = [];
+      const cell = /(?:"([^"]*(?:""[^"]*)*)"|([^",\n]*))([,\n])/y;
+      cell.lastIndex = at;
+      for (let mark; mark !== "\n"; ) {
+        const [, quoted, plain, then] = cell.exec(csv);
+        line.push(plain ?? quoted.replaceAll('""', '"'));
+        mark = then;
+      }
+      yield line;
+      end = cell.lastIndex - 1;
     }
   }
-  return out;
 };
 
-/** The cells of comma-separated values, a list a line. */
-const cells = (csv) => {
-  const lines = [[""]];
-  for (const [, quoted, plain, mark] of csv.matchAll(/"([^"]*(?:""[^"]*)*)"|([^",\n]+)|([,\n])/g)) {
-    if (mark === "\n") lines.push([""]);
-    else if (mark) lines.at(-1).push("");
-    else lines.at(-1)[lines.at(-1).length - 1] = plain ?? quoted.replaceAll('""', '"');
-  }
-  return lines.slice(1, -1);
-};
-
-/** A trace of the slices of `csv`: a track for each lane below one for its group, and more where slices overlap and do not nest. */
-const perfetto = (csv) => {
-  const [packets, ids, tracks] = [[], new Map(), new Map()];
-  const packet = (...fields) => packets.push(new Uint8Array(message([1, message(...fields, [10, 1])])));
-  // Times of Perfetto have no sign.
-  const slices = cells(csv).map(([start, took, ...words]) => [BigInt(start), BigInt(took), ...words]);
-  const first = slices.reduce((least, [start]) => (start < least ? start : least), 0n);
+/**
+ * A trace of the slices of `csv`, which stand there as they begin: a track for each lane below one for its group, and more where
+ * slices overlap and do not nest. The page goes on meanwhile.
+ */
+const perfetto = async (csv) => {
+  const [parts, ids, tracks, message] = [[], new Map(), new Map(), writing()];
+  let [part, n, first, rests] = [new Uint8Array(1 << 20), 0, null, performance.now() + 30];
+  const packet = (...fields) => {
+    const bytes = message([[1, [...fields, [10, 1]]]]);
+    if (n + bytes.length > part.length) {
+      parts.push(part.subarray(0, n));
+      [part, n] = [new Uint8Array(Math.max(1 << 20, bytes.length)), 0];
+    }
+    part.set(bytes, n);
+    n += bytes.length;
+  };
   const track = (key, name, parent) => {
     if (!ids.has(key)) {
       ids.set(key, ids.size + 1);
-      packet([60, message([1, ids.get(key)], [2, name], [5, parent])]);
+      packet([60, [[1, ids.get(key)], [2, name], ...(parent ? [[5, parent]] : [])]]);
     }
     return ids.get(key);
   };
   packet([13, 1]);
   // Each track in the order in which its slices begin and end: of times that are alike, the file's order counts.
-  const event = (at, type, id, ...fields) => packet([8, at - first], [11, message([9, type], [11, id], ...fields)]);
+  const event = (at, type, id, ...fields) => packet([8, exact(at - first)], [11, [[9, type], [11, id], ...fields]]);
   const ended = (open, at, id) => {
     while (open.length && (at === null || open.at(-1) <= at)) event(open.pop(), 2, id);
   };
-  for (const [start, took, kind, name, group, lane, bytes, memory, correlation, command] of slices) {
-    const [of, end] = [`${group}\n${lane}`, start + took];
+  for (const [from, took, kind, name, group, lane, bytes, memory, correlation, command] of cells(csv)) {
+    if (performance.now() > rests) {
+      await new Promise((next) => setTimeout(next));
+      rests = performance.now() + 30;
+    }
+    const start = BigInt(from);
+    // Times of Perfetto have no sign.
+    first ??= start < 0n ? start : 0n;
+    const [of, end] = [`${group}\n${lane}`, start + BigInt(took)];
     if (!tracks.has(of)) tracks.set(of, []);
     const beside = tracks.get(of);
     let k = beside.findIndex(({ open }) => {
@@ -62,16 +122,15 @@ const perfetto = (csv) => {
     });
     if (k < 0) {
       k = beside.length;
-      const parent = group && track(group, group);
-      beside.push({ open: [], id: track(`${of}\n${k}`, lane || group, parent || undefined) });
+      beside.push({ open: [], id: track(`${of}\n${k}`, lane || group, group && track(group, group)) });
     }
     const { open, id } = beside[k];
     ended(open, start, id);
     const said = [["bytes", bytes], ["memory", memory], ["correlation", correlation], ["command", command]].filter(([, value]) => value);
-    const notes = said.map(([what, value]) => [4, message([10, what], /^\d+$/.test(value) ? [3, BigInt(value)] : [6, value])]);
+    const notes = said.map(([what, value]) => [4, [[10, what], /^\d+$/.test(value) ? [3, exact(value)] : [6, value]]]);
     event(start, 1, id, [22, kind], [23, name], ...notes);
     open.push(end);
   }
   for (const beside of tracks.values()) for (const { open, id } of beside) ended(open, null, id);
-  return new Blob(packets);
+  return new Blob([...parts, part.subarray(0, n)]);
 };

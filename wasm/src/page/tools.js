@@ -285,9 +285,10 @@ const tools = (view, place, alone, { module, examples }) => {
     const { svg, width } = picture(place.dataset.theme === "dark");
     if (width) hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
   };
-  const hand = (blob, ending) => {
-    const link = make("a", { href: URL.createObjectURL(blob) });
-    link.download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.${ending}`;
+  /** Saves what is there, or will be, under the name of what is shown now. */
+  const hand = async (blob, ending) => {
+    const download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.${ending}`;
+    const link = make("a", { download, href: URL.createObjectURL(await blob) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
