@@ -88,6 +88,51 @@ test("the address brings back range, point in time, marks, order and finding, al
   for (const each of [visit, again]) await each.close();
 });
 
+test("an address with a finding shows it, and what was chosen beside it where an order is shown", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator("[data-finding]").first().click();
+  const found = await until(canvas, (s) => s.slice !== "", "the finding chooses no slice");
+  await holds(visit, /slice=\d+&finding=0$/);
+  const again = await room.chromium.open(page);
+  const other = await harness.ready(again.page);
+  const goes = (hash) => again.page.evaluate((hash) => (location.hash = hash), hash);
+  const current = again.page.locator("[data-finding='0'][aria-current=true]");
+  const lines = (visit) => visit.page.locator(".sl-line:is(.is-selected, .is-second)").count();
+  // The finding marks the lines of both its commands; a slice that is chosen for itself takes it away.
+  for (const hash of [await visit.page.evaluate(() => location.hash), "#finding=0"]) {
+    await goes("#slice=0");
+    await until(other, (s) => s.slice === "0", "no slice is chosen");
+    assert.equal(await current.count(), 0);
+    await goes(hash);
+    await until(other, (s) => s.slice === found.slice, `${hash} chooses another slice`);
+    await holds(again, /slice=\d+&finding=0$/);
+    assert.deepEqual([await current.count(), await lines(again)], [1, 2], hash);
+  }
+  await visit.page.keyboard.press("o");
+  const own = await until(canvas, (s) => s.order === "0", "no order is shown");
+  await holds(visit, /finding=0&order=0$/);
+  const order = await visit.page.evaluate(() => location.hash);
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("ArrowUp");
+  const beside = await until(canvas, (s) => s.slice !== own.slice && s.slice !== "", "no other slice is chosen");
+  await holds(visit, new RegExp(`slice=${beside.slice}&.*finding=0&order=0$`));
+  const chosen = await visit.page.evaluate(() => location.hash);
+  for (const [hash, slice] of [[chosen, beside.slice], [order, own.slice], [chosen.replace(/slice=\d+&/, ""), ""]]) {
+    await goes("");
+    await until(other, (s) => s.order === "" && s.slice === "", "the order stays");
+    await goes(hash);
+    await until(other, (s) => s.order === "0" && s.slice === slice, `${hash} does not choose ${slice || "nothing"}`);
+    await harness.eventually(async () => (await again.page.evaluate(() => location.hash)) === hash, `the address is not ${hash}`);
+    assert.equal(await current.count(), 1);
+    if (hash === order) assert.equal(await lines(again), 2);
+  }
+  // What is not there chooses nothing.
+  await goes("#slice=1&finding=7");
+  await until(other, (s) => s.order === "" && s.slice === "1", "the slice is not chosen");
+  for (const each of [visit, again]) await each.close();
+});
+
 test("the address brings back what if, and what is compared", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

@@ -518,15 +518,17 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     }
     view.choose(0, 0);
     if (isTime && told().at) view.key("Escape", false);
+    let isFound = false;
     if (finding >= 0) {
+      const find = `[data-finding="${finding}"]`;
       // A finding and its orders can be chosen once they are there to be pressed.
-      view.key("", false);
-      await drawn();
-      part(`[data-finding="${finding}"]`)?.click();
-      if (wanted.has("order")) {
+      for (const what of ["", find, ...(wanted.has("order") ? [`[data-order="${number("order")}"]`] : [])]) {
+        if (what) part(what)?.click();
+        view.key("", false);
         await drawn();
-        part(`[data-order="${Number(wanted.get("order"))}"]`)?.click();
       }
+      // Each chooses a slice of its own; of an order another one may be chosen, and the finding stays.
+      isFound = part(`${find}[aria-current=true]`) && (!wanted.has("order") || canvas.dataset.slice === (wanted.get("slice") ?? ""));
     }
     if (!Number.isNaN(at)) view.go(at);
     if (numbers("range").length > 1) view.choose(...numbers("range"));
@@ -534,8 +536,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       view.look_back();
       view.moment(wanted.has("moment") ? number("moment") : told().moments);
     }
-    // A finding has chosen its own.
-    if (!(finding >= 0)) view.select(slice >= 0 ? slice : undefined);
+    if (!isFound) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
     else if (isTime) view.key("0", false);
     view.look_at(wanted.get("bytes") ?? "", wanted.get("view") ?? "");
