@@ -339,6 +339,53 @@ test("a drag with alt zooms to what it went over, and a close look says how long
   await visit.close();
 });
 
+test("in the pane below keys and drags do what its list says, and the list says no more", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.keyboard.press("c");
+  const pane = visit.page.locator(".sl-beside");
+  const below = pane.locator(".sl-canvas[data-ready]");
+  await below.waitFor();
+  const plot = pane.locator(".sl-plot");
+  await plot.focus();
+  await visit.page.keyboard.press("?");
+  await harness.eventually(() => pane.locator(".sl-keys").isVisible(), "? did nothing");
+  const listed = (list) => list.locator("dt:visible").allTextContents();
+  const here = await listed(pane.locator(".sl-keys"));
+  await visit.page.locator("[data-do=keys]").first().click();
+  const all = await listed(visit.page.locator(".sl-keys").first());
+  assert.deepEqual(all.filter((key) => !here.includes(key)), ["drag the strip", "shift F10", "/", "E", "I", "alt ← →", "C", "L, X, P", "V"]);
+  assert.ok(here.every((key) => all.includes(key)));
+  assert.doesNotMatch(await harness.words(pane.locator(".sl-keys")), /lane moves/);
+  for (const list of [plot, visit.page.locator(".sl-plot").first()]) {
+    await list.focus();
+    await visit.page.keyboard.press("?");
+  }
+  // None of those does anything there.
+  const shown = () => visit.page.evaluate(() => JSON.stringify([[...document.querySelectorAll(".sl-canvas")].map(({ dataset }) => ({ ...dataset })), document.querySelectorAll(".sl-menu").length, document.activeElement.className]));
+  await plot.focus();
+  const still = await shown();
+  for (const key of ["Shift+F10", "/", "e", "i", "c", "Alt+ArrowUp"]) await visit.page.keyboard.press(key);
+  await new Promise((wake) => setTimeout(wake, 400));
+  assert.equal(await shown(), still);
+  assert.ok(await pane.isVisible());
+  const themes = () => visit.page.evaluate(() => [...document.querySelectorAll("[data-theme]")].map(({ dataset }) => dataset.theme).join());
+  await visit.page.keyboard.press("t");
+  await harness.eventually(async () => (await themes()) === "dark,dark", "one of both is light");
+  const before = await until(below, (s) => s.end > s.start, "nothing is below");
+  const box = await below.boundingBox();
+  const at = (part) => [box.x + before.x + part * before.width, box.y + box.height / 2];
+  await visit.page.keyboard.down("Alt");
+  await visit.page.mouse.move(...at(0.5));
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(...at(0.6));
+  await visit.page.mouse.up();
+  await visit.page.keyboard.up("Alt");
+  const near = await until(below, (s) => s.end - s.start < (before.end - before.start) / 8, "the drag does not zoom");
+  await until(canvas, (s) => Math.abs((s.end - s.start) / (near.end - near.start) - 1) < 0.01, "what is above does not follow");
+  await visit.close();
+});
+
 test("keys of one letter are switched off, and others stay", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

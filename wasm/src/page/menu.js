@@ -102,8 +102,9 @@ const menu = (place, entries) => {
 };
 
 /** A drag with alt over the picture shows what it went over; two fingers zoom as far as they go apart. */
-const zooming = (view, plot, chosen) => {
-  const fingers = new Map();
+const zooming = (view, plot) => {
+  const [fingers, chosen] = [new Map(), make("div", { className: "sl-chosen", hidden: true })];
+  plot.append(chosen);
   const spread = (event) => {
     if (event.pointerType !== "touch") return false;
     const across = () => {

@@ -112,7 +112,13 @@ const beside = (view, place) => {
       // Names that differ from the first viewer's, for those who go from part to part.
       const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", `${root.classList.contains("is-memory") ? "memory map" : "timeline"} below`);
       other = mounted(root, block, false);
-      tellKeys(root);
+      tellKeys(root, true);
+      zooming(other, root.querySelector(".sl-plot"));
+      // Both are dark or light.
+      root.addEventListener("keydown", (event) => {
+        const types = event.ctrlKey || event.metaKey || event.altKey;
+        if (event.key.toLowerCase() === "t" && !types) view.dark(place.dataset.theme !== "dark");
+      });
       pair.mounted(other);
       named();
       let resting = 0;

@@ -468,9 +468,7 @@ const tools = (view, place, alone, { module, examples }) => {
       ...saved,
     ];
   });
-  const band = make("div", { className: "sl-chosen", hidden: true });
-  part(".sl-plot").append(band);
-  zooming(view, part(".sl-plot"), band);
+  zooming(view, part(".sl-plot"));
   const letters = tellKeys(place);
   target.addEventListener("keydown", (event) => {
     const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
