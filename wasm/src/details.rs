@@ -5,9 +5,10 @@ use spanlift::trace::analysis::host_parts;
 use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId, Trace};
 
 use crate::axis;
+use crate::lod::Piece;
 use crate::model::Model;
 use crate::rows::{Rows, Track};
-
+use crate::scene::Of;
 use crate::text;
 use crate::theme::kind_name;
 use crate::timeline::{self, is_schedule};
@@ -146,6 +147,17 @@ impl Model {
         parts.push(self.lane_of(&slice));
         parts.extend(rate(&self.trace, k));
         parts.join(", ")
+    }
+
+    /// What a piece of the picture stands for, told by one of its slices: where it is of several, how many there are.
+    pub fn piece(&self, piece: &Piece, slice: u32) -> String {
+        let told = self.sentence(slice);
+        match piece.of {
+            Of::Merged { n, .. } => {
+                format!("{} drawn as one, among them {told}", text::count(n as usize, "slice"))
+            }
+            _ => told,
+        }
     }
 
     /// A point in time, counted from the trace's zero.
@@ -464,6 +476,12 @@ mod tests {
         assert_eq!(
             model.sentence(5),
             "d <- x, copy to device, pinned, 4 MiB, 98 µs at 20 µs, copy, cuda:0, 42.8 GB/s"
+        );
+        let piece = |of: Of| Piece { x0: 0.0, x1: 1.0, of, face: 5 };
+        assert_eq!(model.piece(&piece(Of::Slice(5)), 5), model.sentence(5));
+        assert_eq!(
+            model.piece(&piece(Of::Merged { n: 1200, first: 4 }), 5),
+            format!("1,200 slices drawn as one, among them {}", model.sentence(5))
         );
         assert_eq!(model.details(7).rows, details.rows, "the engine's slice tells the same");
         assert_eq!(model.details(3).why, ["waited for scale on compute, cuda:0, which ended at 154 µs"]);

@@ -7,7 +7,7 @@
 
 use spanlift::trace::Trace;
 
-use crate::rows::{Track, first_where};
+use crate::rows::{Track, first_where, order};
 use crate::scene::Of;
 use crate::view::TimeView;
 
@@ -22,6 +22,16 @@ pub struct Piece {
     pub of: Of,
     /// The slice that lends its colour: the only one, or the longest, but that of many those at the edges may be left out.
     pub face: u32,
+}
+
+impl Piece {
+    /// Whether this piece of `track` stands for a slice, alone or with others.
+    pub fn holds(&self, trace: &Trace, track: &Track, slice: u32) -> bool {
+        let Of::Merged { n, first } = self.of else { return self.of == Of::Slice(slice) };
+        let at = |k: u32| track.slices.partition_point(|&other| order(trace, other) < order(trace, k));
+        let (first, place) = (at(first), at(slice));
+        track.slices.get(place) == Some(&slice) && (first..first + n as usize).contains(&place)
+    }
 }
 
 /// What two pieces that meet in one pixel leave each other.
@@ -162,8 +172,24 @@ mod tests {
             }
         }
         assert!(begin_in.values().all(|&n| n <= 2), "seed {seed}: more than two a pixel");
+        for p in &drawn {
+            let n = match p.of {
+                Of::Merged { n, .. } => n as usize,
+                _ => 1,
+            };
+            let held = track.slices.iter().filter(|&&k| p.holds(trace, track, k)).count();
+            assert_eq!(held, n, "seed {seed}: {p:?}");
+            assert!(p.holds(trace, track, p.face), "seed {seed}: {p:?} has the colour of another");
+        }
         for &k in &track.slices {
             let (x0, x1) = range(k);
+            // Each piece stands for as many as it says, and each slice that is drawn is in one of them.
+            let within = drawn.iter().filter(|p| p.holds(trace, track, k)).count();
+            assert!(within <= 1, "seed {seed}: slice {k} is in {within} pieces");
+            assert!(
+                within == 1 || x1 <= 0.0 || x0 >= width || x1 - x0 < 1.0,
+                "seed {seed}: slice {k} is in none"
+            );
             if x1 - x0 >= 1.0 && x1 > 0.0 && x0 < width {
                 let alone = drawn.iter().filter(|p| p.of == Of::Slice(k)).count();
                 assert_eq!(alone, 1, "seed {seed}: slice {k} at {x0}..{x1}");

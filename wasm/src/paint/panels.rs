@@ -16,7 +16,7 @@ use crate::listing::Listing;
 use crate::lod;
 use crate::overview;
 use crate::paint::Canvas;
-use crate::rows::Rows;
+use crate::rows::{Rows, Track};
 use crate::scene::Scene;
 use crate::screen::Screen;
 use crate::text;
@@ -531,11 +531,17 @@ impl Panels {
         let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
         // In order of time, and of many those around the selected one.
-        let mut pieces: Vec<lod::Piece> =
-            row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view)).collect();
-        pieces.sort_by_key(|piece| model.trace.slices.start[piece.face as usize]);
-        let is_selected = |piece: &lod::Piece| app.selected() == Some(piece.face);
-        let first = pieces.iter().position(is_selected).map_or(0, |at| at.saturating_sub(TABLE / 2));
+        let is_selected = |track: &Track, piece: &lod::Piece| {
+            app.selected().is_some_and(|k| piece.holds(&model.trace, track, k))
+        };
+        let mut pieces: Vec<(lod::Piece, bool)> = Vec::new();
+        for track in &row.tracks {
+            let drawn = lod::pieces(&model.trace, track, &view).into_iter();
+            pieces.extend(drawn.map(|piece| (piece, is_selected(track, &piece))));
+        }
+        pieces.sort_by_key(|(piece, _)| model.trace.slices.start[piece.face as usize]);
+        let selected = pieces.iter().position(|&(_, is_selected)| is_selected);
+        let first = selected.map_or(0, |at| at.saturating_sub(TABLE / 2));
         let first = first.min(pieces.len().saturating_sub(TABLE));
         let n_left = pieces.len().saturating_sub(TABLE);
         if 0 < n_left {
@@ -552,8 +558,10 @@ impl Panels {
             append(&body, &line);
         };
         let mut is_empty = true;
-        for piece in pieces.iter().skip(first).take(TABLE) {
-            line(&model.sentence(piece.face), is_selected(piece));
+        for &(piece, is_selected) in pieces.iter().skip(first).take(TABLE) {
+            // Of those drawn as one the selected slice is told, if it is there.
+            let told = app.selected().filter(|_| is_selected).unwrap_or(piece.face);
+            line(&model.piece(&piece, told), is_selected);
             is_empty = false;
         }
         // A grid without a row is none to a screen reader, and silence says less.
