@@ -550,3 +550,86 @@ test("many viewers live in one long page, which keeps its wheel until one is cli
   await harness.eventually(async () => (await visit.page.evaluate(() => scrollY)) > down, "the clicked viewer holds the wheel");
   await visit.close();
 });
+
+test("nine items are chosen from a list, which follows what is shown", async () => {
+  const items = Array.from({ length: 9 }, (_, k) => [`race ${k}`, k === 7 ? RACE.replace("120us", "240us") : RACE]);
+  const visit = await room.chromium.open(room.files.write("nine.html", pageOf(items)));
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const list = visit.page.getByLabel("what is shown").and(visit.page.locator("select"));
+  assert.equal(await visit.page.locator("[data-item]").count(), 0);
+  assert.deepEqual(await list.locator("option").allTextContents(), items.map(([name]) => name));
+  const shows = (k) => harness.eventually(async () => (await visit.page.locator(".sl-name").innerText()) === `race ${k}` && (await list.inputValue()) === `race ${k}`, `item ${k} is not shown`);
+  await shows(0);
+  await list.selectOption("race 7");
+  await shows(7);
+  await until(canvas, (s) => s.end - s.start > (whole.end - whole.start) * 1.5, "that of another item is drawn");
+  await visit.page.evaluate(() => (location.hash = "#item=8"));
+  await shows(8);
+  await until(canvas, (s) => s.end === whole.end, "that of item 7 is still drawn");
+  // One fewer are buttons.
+  const eight = await room.chromium.open(room.files.write("eight.html", pageOf(items.slice(1))));
+  await harness.ready(eight.page);
+  assert.deepEqual([await eight.page.locator("[data-item]").count(), await eight.page.locator(".sl-items select").count()], [8, 0]);
+  for (const each of [visit, eight]) await each.close();
+});
+
+test("space that is held when the window loses the focus makes no drag pan after that", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("w");
+  const near = await until(canvas, (s) => s.start > 0, "not nearer");
+  const box = await canvas.boundingBox();
+  const drag = async () => {
+    await visit.page.mouse.move(box.x + near.x + near.width / 2, box.y + 80);
+    await visit.page.mouse.down();
+    await visit.page.mouse.move(box.x + near.x + near.width / 2 - 60, box.y + 90, { steps: 4 });
+    await visit.page.mouse.up();
+  };
+  await visit.page.keyboard.down(" ");
+  await drag();
+  const panned = await until(canvas, (s) => s.start > near.start, "space does not pan");
+  // The key is let go where nobody here hears of it.
+  await visit.page.evaluate(() => dispatchEvent(new Event("blur")));
+  await drag();
+  await harness.eventually(() => visit.page.locator("[data-totals]").isVisible(), "the drag chose no area");
+  assert.deepEqual([(await state(canvas)).start, (await state(canvas)).end], [panned.start, panned.end]);
+  await visit.page.keyboard.up(" ");
+  await visit.close();
+});
+
+test("a dark page is printed on white, and of it only what is for paper", async () => {
+  const visit = await room.chromium.open(several, { colorScheme: "dark" });
+  await harness.ready(visit.page);
+  await visit.page.keyboard.press("c");
+  await visit.page.locator(".sl-beside .sl-canvas[data-ready]").waitFor();
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("ArrowRight");
+  await visit.page.keyboard.press("r");
+  await harness.eventually(() => visit.page.locator("[data-totals]").first().isVisible(), "no range");
+  const look = () => visit.page.evaluate(() => {
+    const gray = (color) => {
+      const [r, g, b, a = 1] = color.match(/[\d.]+/g).map(Number);
+      // What is mixed has parts of one, and is seen through.
+      return a < 0.5 ? null : ((r + g + b) / 3) * (color.startsWith("rgb") ? 1 : 255);
+    };
+    const seen = [document.documentElement, ...document.body.querySelectorAll("*"), document.body].filter((element) => element.checkVisibility());
+    const style = (element) => getComputedStyle(element);
+    return {
+      dark: seen.filter((element) => (gray(style(element).backgroundColor) ?? 255) < 80).map((element) => element.className || element.tagName),
+      pale: seen.filter((element) => element.matches(".sl-print *") && element.childElementCount === 0 && gray(style(element).color) > 110).map((element) => `${element.className || element.tagName} ${style(element).color}`),
+      parts: [".sl-view", ".sl-beside", "button", "meter", "canvas", "input", "select"].filter((part) => seen.some((element) => element.matches(part))),
+    };
+  });
+  const screen = await look();
+  assert.ok(screen.dark.length > 5 && screen.parts.length > 4, JSON.stringify(screen));
+  await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await visit.page.emulateMedia({ media: "print" });
+  assert.deepEqual(await look(), { dark: [], pale: [], parts: [] });
+  assert.match(await harness.words(visit.page.locator(".sl-print")), /Range[^]*Selected[^]*Program/);
+  await visit.page.emulateMedia({ media: "screen" });
+  await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.deepEqual(await look(), screen);
+  await visit.close();
+});
