@@ -633,3 +633,16 @@ test("a dark page is printed on white, and of it only what is for paper", async 
   assert.deepEqual(await look(), screen);
   await visit.close();
 });
+
+test("a program that is edited has a third of a page of 1024 pixels, and the timeline keeps as much", async () => {
+  const visit = await room.chromium.open(page, { width: 1024, height: 768 });
+  await harness.ready(visit.page);
+  const width = (part) => visit.page.locator(part).first().evaluate((element) => element.getBoundingClientRect().width);
+  const usual = await width(".sl-left");
+  await visit.page.keyboard.press("e");
+  await visit.page.locator(".sl-source").waitFor();
+  assert.ok((await width(".sl-source")) > 1024 / 3 && (await width(".sl-plot")) > 1024 / 3, `${await width(".sl-source")} and ${await width(".sl-plot")} pixels`);
+  await visit.page.locator(".sl-source").press("Escape");
+  await harness.eventually(async () => (await width(".sl-left")) === usual, "it stays wide");
+  await visit.close();
+});
