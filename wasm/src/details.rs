@@ -2,7 +2,7 @@
 
 use spanlift::grouped;
 use spanlift::trace::analysis::host_parts;
-use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId, Trace};
+use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, Source, StrId, Trace};
 
 use crate::axis;
 use crate::lod::Piece;
@@ -47,7 +47,11 @@ impl Model {
             row("memory", "pinned".to_owned());
         }
         if slice.bytes > 0 {
-            row("bytes", grouped(slice.bytes));
+            // ROCm's copies leave it to their calls to say how many bytes they are.
+            let args = self.trace.strings.get(slice.args);
+            let is_said = !matches!(self.trace.source, Source::Imported { .. })
+                || ["bytes", "size"].into_iter().any(|name| said(args, name).is_some());
+            row(if is_said { "bytes" } else { "bytes, by its call" }, grouped(slice.bytes));
         }
         if is_schedule(&self.trace) {
             row("comes as", self.clock(slice.start.0));
@@ -204,15 +208,13 @@ impl Model {
                 rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = slice.start.0.saturating_sub(other.start.0);
                 rows.push(("after call".to_owned(), text::time(late)));
-                // ROCm's copies leave it to their calls to say how many bytes they are.
+                // Of a call that made several copies, which then have none.
                 if slice.bytes == 0
                     && slice.kind.is_copy()
                     && let Some(size) = said(self.trace.strings.get(other.args), "size")
                     && let Some(bytes) = size.as_u64().or_else(|| size.as_str()?.parse().ok())
                 {
-                    rows.push(("bytes, by its call".to_owned(), grouped(bytes)));
-                    let took = slice.end.0.saturating_sub(slice.start.0);
-                    rows.extend(text::rate(bytes, took).map(|rate| ("rate".to_owned(), rate)));
+                    rows.push(("bytes of its call".to_owned(), grouped(bytes)));
                 }
             } else {
                 rows.push(("started".to_owned(), format!("{name} on {}", self.lane_of(&other))));
@@ -634,6 +636,7 @@ mod tests {
             "{rows:?}"
         );
         assert_eq!(value("bytes"), None);
+        assert_eq!(model.trace.slices.bytes, [0, 2560]);
     }
 
     #[test]

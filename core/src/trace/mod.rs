@@ -211,7 +211,7 @@ pub struct Slice {
     /// What it is.
     pub kind: Kind,
     /// Bytes that it moved, or 0. In Kineto's files the copy's own `bytes`; MTIA's copies, which have a `direction`, say `size`
-    /// instead. Those of ROCm leave it to their calls, and have none here.
+    /// instead. Those of ROCm leave it to their calls: a call's bytes are those of its copy where it made one alone.
     pub bytes: u64,
     /// Index of the command that it belongs to, or [`Slice::NONE`].
     pub command: u32,

@@ -344,14 +344,42 @@ fn a_copy_says_its_own_bytes_in_two_ways() {
     };
     let to_device = r#", "direction": "HOST_TO_DEVICE", "size": 1852"#;
     check(r#", "bytes": 80"#, "gpu_memcpy", r#", "size": "2560""#, 80, &[]);
-    // What a call was asked for is the call's.
-    check("", "gpu_memcpy", r#", "size": "2560""#, 0, &[]);
+    // Where the copy says none, what its call was asked for, in the words of either of ROCm's tracers.
+    check("", "gpu_memcpy", r#", "size": "2560""#, 2560, &[]);
+    check("", "gpu_memcpy", r#", "bytes": "2560", "kind": "1""#, 2560, &[]);
+    check("", "gpu_memset", r#", "size": 2560"#, 2560, &[]);
+    check("", "kernel", r#", "size": "2560""#, 0, &[]);
+    check("", "gpu_memcpy", r#", "size": "-1""#, 0, &[]);
     check("", "gpu_memcpy", "", 0, &[]);
     check(to_device, "mtia_ccp_events", "", 1852, &[]);
     check(&format!("{to_device}, \"bytes\": 4"), "mtia_ccp_events", "", 4, &[]);
     check(r#", "direction": "SIDEWAYS", "size": 1852"#, "mtia_ccp_events", "", 0, &[]);
     check(r#", "size": 1852"#, "mtia_ccp_events", "", 0, &[]);
     check(to_device, "kernel", "", 0, &[]);
+}
+
+/// Of a call that made several copies nobody knows which moved how much; the sum is told by the ledger.
+#[test]
+fn the_bytes_of_a_call_are_those_of_its_only_copy() {
+    let event = |cat: &str, name: &str, ts: u32, args: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 0, "tid": 7, "ts": {ts}, "dur": 1, "args": {{{args}}}}}"#
+        )
+    };
+    let copy = |ts: u32, args: &str| event("gpu_memcpy", "Memcpy HtoD (Host -> Device)", ts, args);
+    let list = [
+        event("cuda_runtime", "hipMemcpy", 0, r#""correlation": 5, "size": "900""#),
+        // The later of two calls is the one that counts, and this one is hidden.
+        event("cuda_runtime", "hipMemcpy", 1, r#""correlation": 6, "size": "1""#),
+        event("cuda_runtime", "hipMemcpy", 2, r#""correlation": 6, "size": "70""#),
+        copy(10, r#""correlation": 5"#),
+        copy(11, r#""correlation": 6"#),
+        copy(12, r#""correlation": 5"#),
+        event("kernel", "k", 13, r#""correlation": 6"#),
+        copy(14, ""),
+    ];
+    let trace = read(format!("[{}]", list.join(", ")).as_bytes()).unwrap();
+    assert_eq!(trace.slices.bytes, [0, 0, 0, 0, 70, 0, 0, 0]);
 }
 
 #[test]

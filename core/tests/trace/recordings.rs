@@ -283,11 +283,7 @@ fn a_range_becomes_a_program_that_is_read_and_simulated() {
             let machine = Machine::builtin("h200-pcie5").unwrap();
             let run = sim::run(&program, &machine).unwrap_or_else(|e| panic!("{name} {part}: {e}"));
             assert!(run.end.0 > 0);
-            let (mut expected, found) = (recorded(&trace, from, to), enqueued(&program));
-            // Sizes that stand on the host call alone are no part of the slice.
-            if name.starts_with("rocm") {
-                expected = found.clone();
-            }
+            let (expected, found) = (recorded(&trace, from, to), enqueued(&program));
             assert_eq!(found, expected, "{name} {part}");
             // On every stream in the order of the file's times.
             let streams =

@@ -53,7 +53,7 @@ impl Moved {
         let mut groups = Groups::default();
         let mut moved = Moved::default();
         let mut seen = vec![false; table.calls.len()];
-        for op in table.ops.iter().filter(|op| op.work == Work::Memcpy) {
+        for op in table.ops.iter().filter(|op| op.work == Work::Memcpy || op.direction.is_some()) {
             // What a call says of its size, it says of all copies that it made.
             let by_call = || {
                 let call = op.call()?;
@@ -64,9 +64,10 @@ impl Moved {
                 moved.n_without_bytes += 1;
                 continue;
             };
-            let group = match groups.of(table, op) {
-                Group::OtherCopy => of_other_words(table.name(op.span)),
-                group => group,
+            let group = match (op.direction, groups.of(table, op)) {
+                (Some(direction), _) => towards(direction),
+                (None, Group::OtherCopy) => towards(direction(table.name(op.span))),
+                (None, group) => group,
             };
             let hop = match group {
                 Group::ToDevice => &mut moved.to_device_bytes,
@@ -94,9 +95,9 @@ impl Moved {
     }
 }
 
-/// Where a copy goes whose name is not in CUDA's words; those of XPU are, `M` being the host.
-fn of_other_words(name: &str) -> Group {
-    match direction(name) {
+/// Where a copy goes that is not in CUDA's words: in those of XPU, `M` being the host, or in an accelerator's arguments.
+fn towards(direction: Kind) -> Group {
+    match direction {
         Kind::ToDevice => Group::ToDevice,
         Kind::ToHost => Group::ToHost,
         Kind::WithinDevice => Group::WithinDevice,
@@ -137,8 +138,38 @@ mod tests {
         let call = r#"{"ph":"X","cat":"cuda_runtime","name":"hipMemcpy","pid":1,"tid":1,"ts":0,"dur":40,"args":{"correlation":3,"size":1000000}}"#;
         let mut scan = Scan::new();
         scan.feed(format!("[{call},{},{},{}]", copy(5), copy(10), copy(15)).as_bytes()).unwrap();
-        let found = Moved::of(&scan.finish().unwrap());
+        let table = scan.finish().unwrap();
+        let found = Moved::of(&table);
         assert_eq!((found.payload_bytes, found.n_without_bytes), (1_000_000, 0));
+        let by_name = &crate::trace::analysis::Figures::of(&table).copies["Memcpy HtoD (Host -> Device)"];
+        assert_eq!((by_name.bytes, by_name.bytes_from_host_calls), (0, Some(1_000_000)));
+    }
+
+    /// Copies of an accelerator count as kernels in every figure but this; what no arguments call a copy is none.
+    #[test]
+    fn copies_that_arguments_call_so_are_in_the_ledger() {
+        let event = |cat: &str, at: u32, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"dma_request","pid":9,"tid":4,"ts":{at},"dur":5,"args":{{{args}}}}}"#
+            )
+        };
+        let list = [
+            event("mtia_ccp_events", 1, r#""stream":102,"direction":"HOST_TO_DEVICE","size":1852"#),
+            event("MTIA_CCP_EVENTS", 2, r#""direction":"DEVICE_TO_HOST","size":70,"sqid":1"#),
+            event("mtia_ccp_events", 3, r#""direction":"DEVICE_TO_DEVICE","size":"8""#),
+            event("mtia_ccp_events", 4, r#""direction":"DEVICE_TO_HOST","size":4000,"bytes":400"#),
+            event("mtia_ccp_events", 5, r#""direction":"DEVICE_TO_HOST""#),
+            event("mtia_ccp_events", 6, r#""direction":"SIDEWAYS","size":1"#),
+            event("mtia_ccp_events", 7, r#""size":1"#),
+            event("kernel", 8, r#""direction":"HOST_TO_DEVICE","size":1"#),
+        ];
+        let mut scan = Scan::new();
+        scan.feed(format!("[{}]", list.join(",")).as_bytes()).unwrap();
+        let table = scan.finish().unwrap();
+        let found = Moved::of(&table);
+        assert_eq!((found.to_device_bytes, found.to_host_bytes, found.within_device_bytes), (1852, 470, 8));
+        assert_eq!((found.payload_bytes, found.other_bytes, found.n_without_bytes), (2322, 0, 1));
+        assert_eq!(crate::trace::analysis::Figures::of(&table).gpu_ops["kernel"], 8);
     }
 
     #[test]

@@ -61,17 +61,21 @@ pub(crate) fn is_copy_call(name: &str) -> bool {
 pub(super) fn copies(table: &Table) -> BTreeMap<String, Copies> {
     let mut by_name: BTreeMap<StrId, Copies> = BTreeMap::new();
     let mut copies_by_call: BTreeMap<StrId, bool> = BTreeMap::new();
+    let mut seen = vec![false; table.calls.len()];
     for op in table.ops.iter().filter(|op| op.work != Work::Kernel) {
         let (a, b) = table.spans.interval(op.span);
         let sums = by_name.entry(table.spans.name[op.span as usize]).or_default();
         sums.count += 1;
         sums.bytes += i128::from(op.bytes.unwrap_or(0));
         sums.time_ns += i128::from(b) - i128::from(a);
-        let Some(call) = op.call().map(|call| table.calls[call]) else { continue };
+        let Some(index) = op.call() else { continue };
+        let call = table.calls[index];
         let name = table.spans.name[call.span as usize];
         let copies = *copies_by_call.entry(name).or_insert_with(|| is_copy_call(table.strings.get(name)));
         if let (None, Some(size)) = (op.bytes, call.size) {
-            *sums.bytes_from_host_calls.get_or_insert(0) += i128::from(size);
+            // What a call says of its size, it says of all copies that it made.
+            let again = std::mem::replace(&mut seen[index], true);
+            *sums.bytes_from_host_calls.get_or_insert(0) += if again { 0 } else { i128::from(size) };
         }
         if copies {
             let (s, e) = table.spans.interval(call.span);

@@ -18,7 +18,7 @@ pub struct Rank {
     pub file: String,
     /// Its number in the run, where the file states it.
     pub rank: Option<i64>,
-    /// What is added to its times so that they are those of the first rank; `None` without a common collective.
+    /// What is added to its times so that they are those of the first file; `None` without a common collective.
     pub offset_ns: Option<i128>,
     /// Collectives that all ranks have.
     pub collectives: u64,

@@ -38,7 +38,8 @@ pub(in crate::trace) struct Args<'a> {
     pub direction: Option<Value<'a>>,
     /// What joins an operator and the host calls made for it.
     pub external: Option<Value<'a>>,
-    /// The bytes of a copy that has a `direction` (MTIA), or those that a host call was given (ROCm).
+    /// The bytes of a copy that has a `direction` (MTIA), or those that a host call was given (ROCm, where newer files call them
+    /// `bytes` as on devices).
     pub size: Option<Value<'a>>,
     /// The Python or TorchScript stack of an operator, innermost first.
     pub call_stack: Option<Value<'a>>,

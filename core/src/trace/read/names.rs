@@ -2,6 +2,9 @@
 
 use super::super::{Kind, Slice};
 
+/// The category, in lower case, of an accelerator's work.
+pub(in crate::trace) const ACCELERATOR: &str = "mtia_ccp_events";
+
 /// What a category says of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -30,7 +33,7 @@ impl Class {
             "kernel" => Class::Kernel,
             "gpu_memcpy" | "memcpy" => Class::Memcpy,
             "gpu_memset" | "memset" => Class::Memset,
-            "mtia_ccp_events" => Class::Accelerator,
+            ACCELERATOR => Class::Accelerator,
             "cuda_sync" | "xpu_sync" => Class::Sync,
             "cuda_event" => Class::Record,
             lower if is_host_call(lower) => Class::Launch,
@@ -88,7 +91,7 @@ pub(crate) fn copy(name: &str) -> Kind {
 }
 
 /// The direction that an accelerator's copy states in its arguments.
-pub(super) fn direction(text: &str) -> Option<Kind> {
+pub(in crate::trace) fn direction(text: &str) -> Option<Kind> {
     match text {
         "HOST_TO_DEVICE" => Some(Kind::ToDevice),
         "DEVICE_TO_HOST" => Some(Kind::ToHost),

@@ -11,7 +11,7 @@ use super::scan::Value;
 use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
-use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
+use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, Slices, StrId, Strings, Trace};
 use crate::units::{Nanos, float};
 
 /// What stands for arguments that were left in the file, in front of the byte at which they begin there.
@@ -55,6 +55,8 @@ pub(super) struct State {
     /// Host calls with their correlation, and the work that has one.
     calls: Vec<(i64, u32)>,
     work: Vec<u32>,
+    /// Slices of host calls, the bytes that they were given, and how many copies without bytes they made.
+    sizes: Vec<(u32, u64, u32)>,
     points: Vec<Point>,
     /// The slices that `B` opened and no `E` has closed yet.
     open: BTreeMap<(Key, Key), Vec<u32>>,
@@ -265,7 +267,9 @@ impl State {
         let (mut kind, mut flags) = self.kind(head.class, name, args);
         let mut cat = self.cat(head.sort);
         let is_accelerators = head.class == Class::Accelerator && kind.is_copy();
-        let mut bytes = self.bytes(args.bytes.or(args.size.filter(|_| is_accelerators)));
+        // Those of another tool's call are what it was asked for; it moves nothing itself.
+        let own = args.bytes.filter(|_| self.own.is_some() || head.class != Class::Launch);
+        let mut bytes = self.bytes(own.or(args.size.filter(|_| is_accelerators)));
         let correlation = args.correlation.and_then(integer);
         let mut command = Slice::NONE;
         let index = u32::try_from(self.trace.slices.len()).expect("bug: fewer than four billion events");
@@ -280,7 +284,12 @@ impl State {
             command = mark.command.unwrap_or(Slice::NONE);
         } else if let Some(correlation) = correlation {
             match head.class {
-                Class::Launch => self.calls.push((correlation, index)),
+                Class::Launch => {
+                    self.calls.push((correlation, index));
+                    // Of roctracer the one, of rocprofiler the other.
+                    let size = args.size.or(args.bytes).and_then(integer);
+                    self.sizes.extend(size.and_then(|n| Some((index, u64::try_from(n).ok()?, 0))));
+                }
                 class if class.is_stream_work() => self.work.push(index),
                 _ => {}
             }
@@ -513,6 +522,7 @@ impl State {
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();
+        self.bytes_by_calls(&launches);
         self.trace.flows.extend(launches);
         self.trace.flows.extend(arrows);
         self.place(own);
@@ -523,6 +533,30 @@ impl State {
         }
         self.trace.import.problems.extend(self.problems.iter().map(|(name, n)| ((*name).to_owned(), *n)));
         self.trace
+    }
+
+    /// Gives copies and memsets whose rows state no bytes (ROCm) those of their calls. Of a call that made several, nobody knows which
+    /// moved how much.
+    fn bytes_by_calls(&mut self, launches: &[Flow]) {
+        let slices = &mut self.trace.slices;
+        let lacks = |slices: &Slices, k: u32| {
+            let kind = slices.kind[k as usize];
+            slices.bytes[k as usize] == 0 && (kind.is_copy() || kind == Kind::Memset)
+        };
+        for is_counted in [false, true] {
+            for flow in launches {
+                if let (true, Ok(at)) =
+                    (lacks(slices, flow.to), self.sizes.binary_search_by_key(&flow.from, |of| of.0))
+                {
+                    let (_, bytes, n) = &mut self.sizes[at];
+                    match is_counted {
+                        false => *n += 1,
+                        true if *n == 1 => slices.bytes[flow.to as usize] = *bytes,
+                        true => {}
+                    }
+                }
+            }
+        }
     }
 
     /// Arrows that our own file states point at slices that it has.

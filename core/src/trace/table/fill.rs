@@ -208,7 +208,9 @@ impl Fill {
             CatRole::Op(work) => self.op(fields, span, work),
             CatRole::Call => {
                 let correlation = self.num(args.correlation);
-                let size = args.size.and_then(integer).and_then(|size| u64::try_from(size).ok());
+                // Of roctracer the one, of rocprofiler the other.
+                let size = args.size.or(args.bytes).and_then(integer);
+                let size = size.and_then(|size| u64::try_from(size).ok());
                 self.table.calls.push(Call { span, correlation, size });
                 self.external(span, args);
             }
@@ -234,7 +236,12 @@ impl Fill {
         let device = key(args.device.or(fields.pid), strings);
         let stream = key(args.stream.or(fields.tid), strings);
         let (device, stream) = self.stream(device, stream);
-        let bytes = match args.bytes.filter(|value| *value != Value::Null) {
+        let direction = match args.direction {
+            Some(Value::Text(way)) if self.is_accelerators(span) => names::direction(&way.text()),
+            _ => None,
+        };
+        let bytes = args.bytes.or(args.size.filter(|_| direction.is_some()));
+        let bytes = match bytes.filter(|value| *value != Value::Null) {
             None => None,
             Some(value) => match integer(value).and_then(|bytes| u64::try_from(bytes).ok()) {
                 Some(bytes) => Some(bytes),
@@ -245,7 +252,13 @@ impl Fill {
             },
         };
         let correlation = self.num(args.correlation);
-        self.table.ops.push(Op { span, work, device, stream, correlation, bytes, call: Op::NONE });
+        self.table.ops.push(Op { span, work, device, stream, correlation, bytes, direction, call: Op::NONE });
+    }
+
+    /// Whether the arguments of a slice may say that it is a copy.
+    fn is_accelerators(&self, span: u32) -> bool {
+        let cat = self.table.cat(span).name;
+        self.table.strings.get(cat).eq_ignore_ascii_case(names::ACCELERATOR)
     }
 
     fn stream(&mut self, device: Num, stream: Num) -> (u32, u32) {

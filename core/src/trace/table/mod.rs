@@ -11,7 +11,7 @@ mod scan;
 pub use num::Num;
 pub use scan::Scan;
 
-use super::{StrId, Strings};
+use super::{Kind, StrId, Strings};
 use crate::ordered::BTreeMap;
 
 /// A trace file in columns.
@@ -175,6 +175,8 @@ pub struct Op {
     pub correlation: Option<Num>,
     /// Bytes that it moved or set, where the file says so.
     pub bytes: Option<u64>,
+    /// Where an accelerator's copy goes whose arguments say it (MTIA); the figures count it as a kernel.
+    pub direction: Option<Kind>,
     /// Index of its host call in [`Table::calls`], or [`Op::NONE`].
     pub call: u32,
 }
@@ -196,7 +198,7 @@ pub struct Call {
     pub span: u32,
     /// What joins it and the work that it enqueued.
     pub correlation: Option<Num>,
-    /// The size that the call was given, where the file says so (ROCm).
+    /// The bytes that the call was given, where the file says so (ROCm).
     pub size: Option<u64>,
 }
 
