@@ -19,6 +19,7 @@ mod kit;
 mod machines;
 mod matrix;
 mod memory;
+mod nsight;
 mod operators;
 mod probe;
 mod run;

@@ -249,7 +249,7 @@ fn a_table_without_rows_has_its_columns() {
     assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
 }
 
-const SCHEMA: &str = "
+pub(crate) const SCHEMA: &str = "
 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER PRIMARY KEY, name TEXT, label TEXT);
 INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, 'CUDA_MEMOPR_MEMORY_KIND_PAGEABLE', 'Pageable'), (1, 'CUDA_MEMOPR_MEMORY_KIND_PINNED', 'Pinned'), (2, 'CUDA_MEMOPR_MEMORY_KIND_DEVICE', 'Device');
@@ -288,7 +288,8 @@ fn an_export_of_nsight_systems_gives_the_same_figures_as_the_same_chrome_trace()
 {"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":4242,"tid":77,"ts":120,"dur":75.375,"args":{"correlation":5}},
 {"ph":"X","cat":"cuda_driver","name":"cuLaunchKernel","pid":4242,"tid":77,"ts":200,"dur":1.001,"args":{"correlation":6}},
 {"ph":"X","cat":"cuda_sync","name":"Stream Sync","pid":0,"tid":7,"ts":183,"dur":12,"args":{"device":0,"stream":7,"context":1,"correlation":5}},
-{"ph":"X","cat":"user_annotation","name":"step","pid":4242,"tid":77,"ts":100,"dur":110,"args":{}}]}"#;
+{"ph":"X","cat":"user_annotation","name":"step","pid":4242,"tid":77,"ts":100,"dur":110,"args":{}},
+{"ph":"i","cat":"user_annotation","name":"mark","pid":4242,"tid":77,"ts":100,"args":{}}]}"#;
     std::fs::write(folder.join("run.json"), chrome).unwrap();
     let of = |file: &str| {
         let ran = spanlift(&folder, &["analyze", file, "--format", "json"]);

@@ -2,7 +2,7 @@
 //!
 //! `nsys export --type sqlite` writes one table per kind of activity, and leaves out tables without rows and, by version,
 //! columns; what is not there is left out of the events. Times are whole nanoseconds, so nothing is rounded. The file is
-//! read by SQLite itself, read-only, with everything switched off that a schema could make it run.
+//! read by SQLite itself, with everything switched off that a schema could make it run; nothing is written beside it.
 //!
 //! | table | becomes |
 //! |---|---|
@@ -10,12 +10,16 @@
 //! | `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` (`--cuda-graph-trace=graph`) | `kernel`, one for each launch of a graph |
 //! | `CUPTI_ACTIVITY_KIND_RUNTIME`, `_DRIVER` | `cuda_runtime`, `cuda_driver` |
 //! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
-//! | `NVTX_EVENTS` with an end | `user_annotation` |
+//! | `NVTX_EVENTS` | `user_annotation`: ranges, marks as instants, ranges without an end as halves (`B`), names as metadata |
 //!
 //! A correlation is a number of 32 bits of one process; in exports of several, the process stands in the bits above it.
 //!
+//! Every row is an event, so that what could not be placed is counted like any other.
+//!
 //! Source: "SQLite Export Schema Reference", docs.nvidia.com/nsight-systems; `CUpti_ActivityMemcpyKind` and
 //! `CUpti_ActivitySynchronizationType`, docs.nvidia.com/cupti.
+
+mod file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -24,9 +28,12 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
 
 use crate::say::{self, Fail};
+use file::File;
+
+/// What it is called where a trace says what it was read from.
+pub(crate) const TOOL: &str = "Nsight Systems";
 
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -64,7 +71,18 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
         ));
     }
     // What is read first says what all else is: of a fault there SQLite does not tell the byte.
-    let export = Export::open(path).map_err(|e| fault("byte 0", e))?;
+    let file = File::open(path).map_err(|e| match e {
+        file::Broken::Database(e) => fault("byte 0", e),
+        file::Broken::Copy(e) => Fail::at(
+            &place,
+            format!(
+                "its log of changes cannot be read beside a copy in {}: {}",
+                std::env::temp_dir().display(),
+                say::lower(&e)
+            ),
+        ),
+    })?;
+    let export = Export::of(file).map_err(|e| fault("byte 0", e))?;
     if !Kind::ALL.iter().any(|kind| export.has(kind.table())) {
         return Err(Fail::at(
             &place,
@@ -79,8 +97,11 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
             },
         ));
     }
-    let mut to =
-        Pieces { bytes: br#"{"traceName":"Nsight Systems","traceEvents":["#.to_vec(), n_events: 0, sink };
+    let mut to = Pieces {
+        bytes: format!("{{\"traceName\":\"{TOOL}\",\"traceEvents\":[").into_bytes(),
+        n_events: 0,
+        sink,
+    };
     for kind in Kind::ALL {
         export.write(kind, &mut to).map_err(|e| match e {
             Broken::Database(e) => fault(&format!("event {} (in {})", to.n_events, kind.table()), e),
@@ -174,7 +195,7 @@ impl Kind {
             Kind::Graph => (ON_DEVICE, &["graphId"]),
             Kind::Sync => (ON_DEVICE, &["syncType"]),
             Kind::Runtime | Kind::Driver => (ON_HOST, &["correlationId", "nameId"]),
-            Kind::Nvtx => (ON_HOST, &["text", "textId"]),
+            Kind::Nvtx => (ON_HOST, &["text", "textId", "eventType"]),
         };
         [&["start", "end"], place, own].concat()
     }
@@ -182,21 +203,19 @@ impl Kind {
 
 /// An open export.
 struct Export {
-    db: Connection,
+    file: File,
     /// The columns of each ordinary table.
     tables: BTreeMap<String, BTreeSet<String>>,
     names: BTreeMap<i64, String>,
     mem_kinds: BTreeMap<i64, String>,
+    event_types: BTreeMap<i64, String>,
     /// Whether correlations need the process to be told apart.
     many: bool,
 }
 
 impl Export {
-    fn open(path: &Path) -> rusqlite::Result<Export> {
-        let db = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+    fn of(file: File) -> rusqlite::Result<Export> {
+        let db = &file.db;
         db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -207,12 +226,14 @@ impl Export {
             tables: BTreeMap::new(),
             names: BTreeMap::new(),
             mem_kinds: BTreeMap::new(),
+            event_types: BTreeMap::new(),
             many: false,
-            db,
+            file,
         };
         export.tables = export.ordinary_tables()?;
         export.names = export.texts("StringIds", "value")?;
         export.mem_kinds = export.texts("ENUM_CUDA_MEM_KIND", "name")?;
+        export.event_types = export.texts("ENUM_NSYS_EVENT_TYPE", "name")?;
         export.many = 1 < export.processes()?;
         Ok(export)
     }
@@ -223,11 +244,12 @@ impl Export {
 
     /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
     fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
-        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", ABOUT];
+        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", ABOUT];
         let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(others);
         let mut found = BTreeMap::new();
         for table in wanted {
             let is_table = self
+                .file
                 .db
                 .prepare(
                     "SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name = ?1",
@@ -235,7 +257,7 @@ impl Export {
                 .exists([table])?;
             if is_table {
                 // Of the two ways to list columns, this one leaves out computed ones.
-                let mut columns = self.db.prepare("SELECT name FROM pragma_table_info(?1)")?;
+                let mut columns = self.file.db.prepare("SELECT name FROM pragma_table_info(?1)")?;
                 let columns: rusqlite::Result<BTreeSet<String>> =
                     columns.query_map([table], |row| row.get(0))?.collect();
                 found.insert(table.to_owned(), columns?);
@@ -250,7 +272,7 @@ impl Export {
         if !self.tables.get(table).is_some_and(|columns| columns.contains("id") && columns.contains(column)) {
             return Ok(found);
         }
-        let mut statement = self.db.prepare(&format!("SELECT id, {column} FROM {table}"))?;
+        let mut statement = self.file.db.prepare(&format!("SELECT id, {column} FROM {table}"))?;
         let mut rows = statement.query([])?;
         let mut n_bytes = 0;
         while let Some(row) = rows.next()? {
@@ -273,7 +295,7 @@ impl Export {
             if !self.tables.get(kind.table()).is_some_and(|columns| columns.contains("globalTid")) {
                 continue;
             }
-            let mut statement = self.db.prepare(&format!("SELECT globalTid FROM {}", kind.table()))?;
+            let mut statement = self.file.db.prepare(&format!("SELECT globalTid FROM {}", kind.table()))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if let ValueRef::Integer(id) = row.get_ref(0)? {
@@ -300,7 +322,7 @@ impl Export {
             .map(|name| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() })
             .collect();
         let query = format!("SELECT {} FROM {}", selected.join(", "), kind.table());
-        let mut statement = self.db.prepare(&query)?;
+        let mut statement = self.file.db.prepare(&query)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let mut values = Vec::with_capacity(selected.len());
@@ -308,9 +330,6 @@ impl Export {
                 values.push(row.get_ref(column)?);
             }
             let row = Row { columns: &columns, values };
-            if kind == Kind::Nvtx && row.int("end").is_none() {
-                continue;
-            }
             to.event(&self.event(kind, &row)).map_err(Broken::Sink)?;
         }
         Ok(())
@@ -318,6 +337,7 @@ impl Export {
 
     fn event(&self, kind: Kind, row: &Row<'_>) -> Event {
         let on_device = |cat, name| Event {
+            ph: 'X',
             cat,
             name,
             pid: row.int("deviceId"),
@@ -332,6 +352,7 @@ impl Export {
                 .collect(),
         };
         let on_host = |cat, name| Event {
+            ph: 'X',
             cat,
             name,
             pid: row.int("globalTid").map(process),
@@ -385,8 +406,22 @@ impl Export {
             Kind::Sync => on_device("cuda_sync", synchronisation(row.int("syncType")).to_owned()),
             Kind::Nvtx => {
                 let text = row.text("text").or_else(|| self.name(row.int("textId")).map(str::to_owned));
-                on_host("user_annotation", text.unwrap_or_default())
+                Event { ph: self.phase(row), ..on_host("user_annotation", text.unwrap_or_default()) }
             }
+        }
+    }
+
+    /// What a row of NVTX is: a range, its beginning or end alone, a mark, or a name of something.
+    fn phase(&self, row: &Row<'_>) -> char {
+        let kind = row.int("eventType");
+        let named = kind.and_then(|kind| self.event_types.get(&kind)).map(String::as_str);
+        match (named, kind) {
+            (Some("NvtxMark"), _) | (None, Some(34)) => 'i',
+            (Some("NvtxCategory" | "NvtxThread" | "NvtxDomainCreate" | "NvtxDomainDestroy"), _)
+            | (None, Some(33 | 39 | 75 | 76)) => 'M',
+            (Some("NvtxPopRange" | "NvtxEndRange"), _) => 'E',
+            _ if row.int("end").is_none() => 'B',
+            _ => 'X',
         }
     }
 
@@ -500,8 +535,10 @@ impl Row<'_> {
     }
 }
 
-/// A slice to be written.
+/// What is to be written.
 struct Event {
+    /// Its phase; but for a slice (`X`), its end is not looked at.
+    ph: char,
     cat: &'static str,
     name: String,
     pid: Option<i64>,
@@ -533,19 +570,22 @@ impl<S: FnMut(&[u8]) -> Result<(), Fail>> Pieces<S> {
         let number = |number: Option<i128>| number.map_or("null".to_owned(), micros);
         let id = |id: Option<i64>| id.map_or("null".to_owned(), |id| id.to_string());
         let (start, end) = (event.start.map(i128::from), event.end.map(i128::from));
-        let dur = start.zip(end).map(|(start, end)| end - start);
+        let dur = match event.ph {
+            'X' => format!("\"dur\":{},", number(start.zip(end).map(|(start, end)| end - start))),
+            _ => String::new(),
+        };
         let name = serde_json::Value::from(event.name.as_str());
         let mut args: Vec<String> =
             event.args.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
         args.extend(event.correlation.iter().map(|id| format!("\"correlation\":{id}")));
         let written = write!(
             self.bytes,
-            "{comma}{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":{name},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{{}}}}}",
+            "{comma}{{\"ph\":\"{}\",\"cat\":\"{}\",\"name\":{name},\"pid\":{},\"tid\":{},\"ts\":{},{dur}\"args\":{{{}}}}}",
+            event.ph,
             event.cat,
             id(event.pid),
             id(event.tid),
             number(start),
-            number(dur),
             args.join(",")
         );
         written.map_err(|e| Fail::new(e.to_string()))?;

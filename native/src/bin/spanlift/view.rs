@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::memory::{MoveKind, Target};
-use spanlift::trace::{self, Trace};
+use spanlift::trace::{self, Source, Trace};
 use spanlift::{Nanos, sim};
 use spanlift_native::programs;
 use spanlift_viewer::kind::{self, Kind};
@@ -208,12 +208,16 @@ fn usual_name(file: &Path) -> PathBuf {
 fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
     let place = say::place(file);
     let bytes = input::read(file)?;
-    let bytes = if nsight::is_sqlite(&bytes) { nsight::json(file)? } else { bytes };
+    let is_export = nsight::is_sqlite(&bytes);
+    let bytes = if is_export { nsight::json(file)? } else { bytes };
     let n_bytes = bytes.len();
     let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
     match kind::of(&bytes).map_err(|e| Fail::at(&place, e))? {
         Kind::Trace => {
-            let trace = trace::read(&bytes).map_err(|e| Fail::at(&place, e))?;
+            let mut trace = trace::read(&bytes).map_err(|e| Fail::at(&place, e))?;
+            if is_export {
+                trace.source = Source::Imported { tool: nsight::TOOL.to_owned() };
+            }
             let import = &trace.import;
             let problems = import.problems.iter().map(|(name, n)| (name.clone(), *n)).collect();
             let figures = Figures::Trace { n_events: import.n_events, dropped: import.dropped, problems };

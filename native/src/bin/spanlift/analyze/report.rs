@@ -112,14 +112,19 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     let is_half = |kind: &str| kind.starts_with("B|") || kind.starts_with("E|");
     let halves = figures.by_phase_cat.iter().filter(|(kind, _)| is_half(kind));
     let n_pairs: u64 = halves.map(|(_, n)| *n).sum();
-    out.line(&match (figures.import.dropped_events, problems.as_slice()) {
-        (0, []) if n_pairs == 0 => "every event was used".to_owned(),
-        (0, []) => format!(
+    match (figures.import.dropped_events, problems.as_slice()) {
+        (0, []) if n_pairs == 0 => out.line("every event was used"),
+        (0, []) => {}
+        (dropped, list) => {
+            out.line(&format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")));
+        }
+    }
+    if 0 < n_pairs {
+        out.line(&format!(
             "{} of slices in two halves (B, E) counted and in no other figure; `spanlift view` shows them",
             say::counted_u64(n_pairs, "event")
-        ),
-        (dropped, list) => format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")),
-    });
+        ));
+    }
     if let Some(replay) = &findings.replay {
         out.line(&format!(
             "the model behind the predictions repeats the recorded {} with an error of {}",

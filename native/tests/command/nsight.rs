@@ -1,0 +1,133 @@
+//! Exports of Nsight Systems: every row is counted, and nothing is written beside the file.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::kit::{binary, folder, names, ran, spanlift};
+use crate::tables::{SCHEMA, export};
+
+fn json(out: &str) -> Value {
+    serde_json::from_str(out).unwrap()
+}
+
+/// Rows of NVTX of each kind; times are in the order of the rows.
+const NVTX: &str = "
+INSERT INTO NVTX_EVENTS VALUES (1000, 9000, 59, 77, 'a range', NULL), (2000, NULL, 34, 77, 'a mark', NULL),
+    (3000, NULL, 59, 77, 'left open', NULL), (4000, NULL, 60, 77, 'open too', NULL), (0, NULL, 75, 77, 'a domain', NULL),
+    (0, NULL, 39, 77, 'a thread', NULL), (NULL, NULL, 34, 77, 'nowhere', NULL), (5000, NULL, 56, 77, '', NULL);
+";
+
+fn made(path: &Path, more: &str) {
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(&format!("{SCHEMA}{NVTX}{more}")).unwrap();
+}
+
+#[test]
+fn every_row_of_nvtx_is_counted() {
+    let folder = folder("nsight-nvtx");
+    let of = |more: &str| {
+        let _ = std::fs::remove_file(folder.join("run.sqlite"));
+        made(&folder.join("run.sqlite"), more);
+        let told = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+        assert_eq!((told.code, told.err.as_str()), (0, ""));
+        json(&told.out)
+    };
+    let found = of("");
+    assert_eq!(found["n_events"], 8);
+    let kinds = |list: &[(&str, u64)]| {
+        let named = list.iter().map(|(ph, n)| (format!("{ph}|user_annotation"), serde_json::json!(n)));
+        Value::Object(named.collect())
+    };
+    // Of a kind that is not known, what has no end is left open.
+    assert_eq!(found["by_phase_cat"], kinds(&[("B", 3), ("M", 2), ("X", 1), ("i", 2)]));
+    assert_eq!(
+        (&found["import"]["dropped_events"], &found["import"]["problems"]["bad_ts"]),
+        (&1.into(), &1.into())
+    );
+    // The export's own list of kinds is what counts.
+    let listed = of("CREATE TABLE ENUM_NSYS_EVENT_TYPE (id INT, name TEXT, label TEXT);
+         INSERT INTO ENUM_NSYS_EVENT_TYPE VALUES (34, 'NvtxPushPopRange', ''), (56, 'NvtxPopRange', ''), (59, 'NvtxMark', '');");
+    assert_eq!(listed["by_phase_cat"], kinds(&[("B", 3), ("E", 1), ("M", 2), ("i", 2)]));
+    let told = spanlift(&folder, &["analyze", "run.sqlite"]).out;
+    assert!(told.contains("\n1 event left out; bad_ts 1\n4 events of slices in two halves (B, E)"), "{told}");
+}
+
+#[test]
+fn a_picture_of_an_export_says_what_it_was_read_from() {
+    let folder = folder("nsight-from");
+    made(&folder.join("run.sqlite"), "");
+    let told = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    assert_eq!(
+        told.out.lines().next(),
+        Some("run.sqlite: 8 events read, 1 dropped, 1 bad_ts, 3 begin_without_end")
+    );
+    let picture = std::fs::read_to_string(folder.join("run.svg")).unwrap();
+    assert!(picture.contains("\nrecorded, read from Nsight Systems\n"), "{picture}");
+}
+
+/// Both commands, and what lies in the folder and in that of temporary files afterwards.
+#[track_caller]
+fn untouched(folder: &Path, file: &str, expected: u64) {
+    let temporary = folder.join("temporary");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let contents = |name: &String| (name.clone(), std::fs::read(folder.join(name)).ok());
+    let before: Vec<_> = names(folder).iter().map(contents).collect();
+    for args in [&["analyze", file, "--format", "json"][..], &["view", file, "-o", "temporary/out.svg"]] {
+        let mut command = binary(folder);
+        command.args(args).env("TMPDIR", &temporary);
+        let told = ran(command, b"");
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{args:?}");
+        if args[0] == "analyze" {
+            assert_eq!(json(&told.out)["n_events"], expected, "{file}");
+        }
+        let after: Vec<_> = names(folder).iter().map(contents).collect();
+        assert!(before == after, "{:?}", names(folder));
+        assert!(names(&temporary).iter().all(|name| name == "out.svg"), "{:?}", names(&temporary));
+    }
+}
+
+#[test]
+fn nothing_is_written_beside_an_export() {
+    let folder = folder("nsight-beside");
+    // Names that mean something in an address.
+    let name = "run 100%25?x=1#ü.sqlite";
+    export(&folder.join(name), &[1]);
+    let db = Connection::open(folder.join(name)).unwrap();
+    db.execute_batch("PRAGMA journal_mode = WAL; DELETE FROM NVTX_EVENTS WHERE eventType = 34").unwrap();
+    drop(db);
+    assert_eq!(names(&folder), [name]);
+    untouched(&folder, name, 6);
+    // A log without a change in it.
+    std::fs::write(folder.join(format!("{name}-wal")), "").unwrap();
+    untouched(&folder, name, 6);
+}
+
+/// What a log holds is read with the file, whose writer went away or is at it still.
+#[test]
+fn a_log_of_changes_is_read_and_stays() {
+    let folder = folder("nsight-log");
+    export(&folder.join("run.sqlite"), &[1]);
+    let db = Connection::open(folder.join("run.sqlite")).unwrap();
+    db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").unwrap();
+    db.execute_batch("INSERT INTO NVTX_EVENTS VALUES (5, 6, 59, 77, 'late', NULL)").unwrap();
+    assert_eq!(names(&folder), ["run.sqlite", "run.sqlite-shm", "run.sqlite-wal"]);
+    untouched(&folder, "run.sqlite", 8);
+    std::fs::copy(folder.join("run.sqlite"), folder.join("left.sqlite")).unwrap();
+    std::fs::copy(folder.join("run.sqlite-wal"), folder.join("left.sqlite-wal")).unwrap();
+    drop(db);
+    untouched(&folder, "left.sqlite", 8);
+    // A transaction that was cut off is taken back in the copy alone.
+    export(&folder.join("cut.sqlite"), &[1]);
+    let db = Connection::open(folder.join("cut.sqlite")).unwrap();
+    db.execute_batch("PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN").unwrap();
+    for _ in 0..2000 {
+        db.execute_batch("INSERT INTO NVTX_EVENTS VALUES (5, 6, 59, 77, 'never committed', NULL)").unwrap();
+    }
+    std::fs::copy(folder.join("cut.sqlite"), folder.join("hot.sqlite")).unwrap();
+    std::fs::copy(folder.join("cut.sqlite-journal"), folder.join("hot.sqlite-journal")).unwrap();
+    drop(db);
+    untouched(&folder, "hot.sqlite", 7);
+}
