@@ -29,7 +29,8 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Inputs may be gzip-compressed, and `-` is standard input.
-Ends with 0 when done, 1 when `check` found a hazard or `diff` a regression, 2 when the input or the call is wrong.
+Ends with 0 when done, 1 when `check` found a hazard, `diff` a regression, or `tour` or `bench transfers` on a device wrong bytes,
+2 when the input or the call is wrong.
 
 New here? spanlift tour";
 
@@ -60,7 +61,8 @@ pub(crate) enum Command {
 /// `tour.html` and `tour.trace.json`. With `--on cuda:0` a chain of operators and the small safe programs run on that
 /// device too, held against the reference.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift tour -o out\n  # then open out/tour.html")]
+#[command(after_help = "Example:\n  spanlift tour -o out\n  # then open out/tour.html\n\n\
+    Ends with 0 when done, 1 when a device gave other results than the reference, 2 when the call is wrong or the device not there.")]
 pub(crate) struct TourArgs {
     /// What runs it: sim or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
@@ -279,7 +281,8 @@ pub(crate) struct MemoryArgs {
 /// Measure, on this machine, what the documentation claims
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift bench memory --format json\n\n\
-    Names, values and units, in base units; every subject ends within 20 seconds.")]
+    Names, values and units, in base units; every subject but transfers ends within 20 seconds. Ends with 0 when done, 1 when \
+    transfers on a device found wrong bytes, 2 when a file or the call is wrong.")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) subject: BenchSubject,

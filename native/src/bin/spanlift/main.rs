@@ -1,4 +1,4 @@
-//! The `spanlift` command: says what to do, does it, and ends with 0, 1 (`check` found a hazard, `diff` a regression) or 2.
+//! The `spanlift` command: says what to do, does it, and ends with 0, 1 (what it looked at is not right, see `End`) or 2.
 //!
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
