@@ -24,4 +24,4 @@ mod units;
 
 pub use program::Program;
 pub use trace::Trace;
-pub use units::{Bytes, Nanos, Size, grouped, kib, mib, signed_percent, us};
+pub use units::{Bytes, Nanos, Size, apart, columns, grouped, kib, mib, padded, signed_percent, us};

@@ -2,12 +2,14 @@
 //!
 //! Knows nothing of programs or machines. Arithmetic that can leave the range is checked.
 
+mod columns;
 mod float;
 
 use std::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use columns::{apart, columns, padded};
 pub(crate) use float::float;
 
 /// `Serialize` and `Deserialize` as the plain number.

@@ -9,6 +9,7 @@ use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort};
+use crate::{columns, padded};
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;
@@ -320,7 +321,7 @@ impl fmt::Display for Explanation {
         let mut widths = [0; 5];
         for row in rows {
             for (width, cell) in widths.iter_mut().zip(&row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(columns(cell));
             }
         }
         for module in &self.modules {
@@ -331,8 +332,9 @@ impl fmt::Display for Explanation {
             for tensor in &module.tensors {
                 let [name, kind, form, bytes, at] = tensor.cells(&module.path);
                 let [w0, w1, w2, w3, w4] = widths;
+                let [name, kind, at] = [(name, w0), (kind, w1), (at, w4)].map(|(cell, w)| padded(&cell, w));
                 let line = format!(
-                    "  {name:w0$}  {kind:w1$}  {form:w2$}  {bytes:>w3$}  {at:w4$}  {}",
+                    "  {name}  {kind}  {form:w2$}  {bytes:>w3$}  {at}  {}",
                     tensor.remarks(self.total.is_some())
                 );
                 writeln!(f, "{}", line.trim_end())?;

@@ -9,7 +9,7 @@ use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
 use super::runs::Run;
-use super::table::{MOST_ROWS, more, shown, width};
+use super::table::{MOST_ROWS, more, rows};
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort_by, sort_by_key};
 
@@ -321,30 +321,24 @@ impl fmt::Display for Inventory {
                 size(d.block_bytes),
             )?;
             if !d.roots.is_empty() {
-                let roots = &d.roots[..d.roots.len().min(MOST_ROWS)];
-                let names: Vec<String> = roots.iter().map(|r| shown(&r.name)).collect_vec();
-                let w = width("owner", &names);
-                writeln!(f, "  {:w$}  {:>12}", "owner", "bytes owned")?;
-                for (name, root) in names.iter().zip(roots) {
-                    writeln!(f, "  {name:w$}  {:>12}", size(root.bytes.into()))?;
-                }
+                let mut list = vec![("owner", vec!["bytes owned".to_owned()])];
+                let roots = d.roots.iter().take(MOST_ROWS);
+                list.extend(roots.map(|root| (root.name.as_str(), vec![size(root.bytes.into())])));
+                rows(f, "  ", &[12], &list)?;
                 rest(f, d.roots.len())?;
             }
             if !d.segments.is_empty() {
                 let mut segments: Vec<&Segment> = d.segments.iter().collect_vec();
                 sort_by_key(&mut segments, |s| Reverse(s.unused));
                 segments.truncate(MOST_ROWS);
-                let names: Vec<String> = segments.iter().map(|s| shown(&s.storage)).collect_vec();
-                let w = width("block", &names);
-                let row = |f: &mut fmt::Formatter<'_>, name: &str, [a, b, c, d]: [String; 4]| {
-                    writeln!(f, "  {name:w$}  {a:>12}  {b:>12}  {c:>12}  {d:>12}")
-                };
-                row(f, "block", ["size", "used", "unused", "largest gap"].map(str::to_owned))?;
-                for (name, s) in names.iter().zip(segments) {
+                let head = ["size", "used", "unused", "largest gap"].map(str::to_owned);
+                let mut list = vec![("block", head.to_vec())];
+                list.extend(segments.into_iter().map(|s| {
                     let gap = s.largest_gap.map_or("unknown".to_owned(), |gap| size(gap.into()));
                     let [a, b, c] = [s.bytes, s.used, s.unused].map(|n| size(n.into()));
-                    row(f, name, [a, b, c, gap])?;
-                }
+                    (s.storage.as_str(), vec![a, b, c, gap])
+                }));
+                rows(f, "  ", &[12; 4], &list)?;
                 rest(f, d.segments.len())?;
             }
         }

@@ -9,7 +9,7 @@ use super::Device;
 use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{Allocation, MoveKind, MovePlan};
-use super::table::{MOST_ROWS, more, shown, width};
+use super::table::{MOST_ROWS, more, rows, shown};
 use crate::grouped;
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
@@ -310,16 +310,14 @@ impl fmt::Display for Report {
             let (unique, listed) = (size(device.unique_bytes), size(device.listed_bytes));
             writeln!(f, "{name}: {unique} unique, {listed} listed")?;
         }
-        let rows = || self.tensors.iter().take(MOST_ROWS).map(|(name, t)| (shown(name), t));
-        let names: Vec<String> = rows().map(|(name, _)| name).collect_vec();
-        let width = width("tensor", &names);
-        writeln!(f)?;
-        writeln!(f, "{:width$}  {:>20}  {:>24}", "tensor", "elements", "bytes")?;
-        for (name, t) in rows() {
+        let mut list = vec![("tensor", vec!["elements".to_owned(), "bytes".to_owned()])];
+        list.extend(self.tensors.iter().take(MOST_ROWS).map(|(name, t)| {
             let elements = t.span.map_or("empty".to_owned(), |(lo, hi)| format!("{lo} to {hi}"));
             let bytes = t.bytes.map_or("none".to_owned(), |(lo, hi)| format!("[{lo}, {hi})"));
-            writeln!(f, "{name:width$}  {elements:>20}  {bytes:>24}")?;
-        }
+            (name.as_str(), vec![elements, bytes])
+        }));
+        writeln!(f)?;
+        rows(f, "", &[20, 24], &list)?;
         if let Some(more) = more(self.tensors.len()) {
             writeln!(f, "{more} tensors")?;
         }

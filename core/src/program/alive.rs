@@ -15,7 +15,7 @@ use crate::json::written;
 use crate::memory::table::{MOST_ROWS, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
-use crate::units::{Bytes, Size};
+use crate::units::{Bytes, Size, padded};
 
 const BY_CALLS: &str = "by the order of the host calls: a buffer is held from its allocating call to its freeing call, \
                         those of streams and pools too; a block that several held names share counts once";
@@ -406,7 +406,7 @@ fn columns(f: &mut fmt::Formatter<'_>, rows: &[[String; 5]], left: usize) -> fmt
         let mut line = String::new();
         for (c, (cell, w)) in row.iter().zip(widths).enumerate() {
             let gap = if c == 0 { "" } else { "  " };
-            line += &if c < left { format!("{gap}{cell:w$}") } else { format!("{gap}{cell:>w$}") };
+            line += &if c < left { format!("{gap}{}", padded(cell, w)) } else { format!("{gap}{cell:>w$}") };
         }
         writeln!(f, "{}", line.trim_end())?;
     }

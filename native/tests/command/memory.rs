@@ -96,3 +96,62 @@ fn bench_gives_one_array_of_figures() {
     }
     assert_eq!(found[0]["name"], "memory.tensors_per_s");
 }
+
+/// Rows of names as long as they come and of wide characters: no line is longer than a terminal's, names stay apart, and columns
+/// stand below each other.
+#[test]
+fn tables_of_memory_are_no_wider_than_a_terminal() {
+    let folder = folder("layout-wide");
+    let long = "encoder.layers.11.self_attention.query_key_value.weight";
+    let names = [
+        format!("{long}.master_copy.of_rank_0.shard"),
+        format!("{long}.master_copy.of_rank_1.shard"),
+        "权重".to_owned(),
+        "e\u{301}te\u{301}".to_owned(),
+        "bias".to_owned(),
+    ];
+    let storage =
+        |k: usize| json!({"id": format!("storage of {}", names[k]), "device": "cpu", "bytes": 4 << 20});
+    let tensor = |k: usize| {
+        json!({
+            "name": names[k], "storage": format!("storage of {}", names[k]), "dtype": "f32", "shape": [1000, 1000 + k],
+            "strides": [1000, 1], "offset": 0,
+        })
+    };
+    let of = |list: &[usize]| {
+        let layout = json!({
+            "storages": list.iter().map(|k| storage(*k)).collect::<Vec<_>>(),
+            "tensors": list.iter().map(|k| tensor(*k)).collect::<Vec<_>>(),
+        });
+        std::fs::write(folder.join("l.json"), layout.to_string()).unwrap();
+        let ran = spanlift(&folder, &["memory", "l.json"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        ran.out
+    };
+    for list in [&[0, 1, 2, 3, 4][..], &[2, 3, 4]] {
+        let told = of(list);
+        let tables: Vec<Vec<&str>> = told
+            .split("\n\n")
+            .flat_map(|part| {
+                let heads = ["tensor", "  owner", "  block"];
+                let lines: Vec<&str> = part.lines().collect();
+                let at: Vec<usize> = (0..lines.len())
+                    .filter(|&k| heads.iter().any(|head| lines[k].starts_with(head)))
+                    .collect();
+                at.into_iter().map(move |k| lines[k..=k + list.len()].to_vec()).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(tables.len(), 3, "{told}");
+        for table in tables {
+            let mut seen = std::collections::BTreeSet::new();
+            for line in &table {
+                // Two columns for each of the wide characters, none for an accent.
+                let n_wide = line.matches(['权', '重']).count();
+                let columns = line.chars().count() + n_wide - line.matches('\u{301}').count();
+                assert_eq!(columns, table[0].chars().count(), "{told}");
+                assert!(columns <= 80, "{columns}: {line}");
+                assert!(seen.insert(line.split("  ").find(|cell| !cell.is_empty()).unwrap()), "{told}");
+            }
+        }
+    }
+}

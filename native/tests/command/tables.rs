@@ -217,10 +217,42 @@ fn tables_are_no_wider_than_a_terminal() {
     let told = spanlift(&folder, &["analyze", "t.json"]).out;
     let headings = ["kernels, by their time", "copies and memsets", "devices", "streams", "host calls"];
     fits(&told, &headings);
+    let slower = std::fs::read_to_string(folder.join("t.json")).unwrap().replace("6123456", "7123456");
+    std::fs::write(folder.join("u.json"), slower).unwrap();
+    let compared = spanlift(&folder, &["diff", "t.json", "u.json"]).out;
+    fits(&compared, &["figures", "kernels, copies, memsets"]);
+    assert!(compared.contains("\n  and 2 more, which --format json lists\n"), "{compared}");
     // Columns that stand below are told with the names again.
     let devices: Vec<&str> = told.lines().skip_while(|line| *line != "devices").take(23).collect();
     assert!(devices[1].ends_with("to device") && devices[12].ends_with("communication"), "{devices:#?}");
     assert_eq!(devices[2].split_whitespace().next(), devices[13].split_whitespace().next());
+}
+
+/// Wide characters take two columns of a terminal and accents none; what stands behind them stays below its head.
+#[test]
+fn columns_stand_below_each_other_in_any_script() {
+    let folder = folder("scripts");
+    let names = ["拷贝内核", "e\u{301}tape", "plain", "ｆｕｌｌ"];
+    let events: Vec<String> = names
+        .iter()
+        .map(|name| {
+            format!(r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":1,"dur":5,"args":{{"device":0,"stream":7}}}}"#)
+        })
+        .collect();
+    std::fs::write(folder.join("t.json"), format!("[{}]", events.join(","))).unwrap();
+    let told = spanlift(&folder, &["analyze", "t.json"]).out;
+    let table: Vec<&str> =
+        told.lines().skip_while(|line| *line != "kernels, by their time").skip(1).take(5).collect();
+    for line in &table {
+        let n_wide = line.matches(|c| "拷贝内核ｆｕｌｌ".contains(c)).count();
+        let columns = line.chars().count() + n_wide - line.matches('\u{301}').count();
+        assert_eq!(columns, table[0].chars().count(), "{told}");
+    }
+    assert_eq!(
+        table.iter().filter(|line| line.contains("100.0 %") || line.contains("25.0 %")).count(),
+        4,
+        "{told}"
+    );
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Serialize;
-use spanlift::signed_percent;
 use spanlift::trace::analysis::{Change, Comparison, Steps, compare};
+use spanlift::{apart, grouped, signed_percent};
 
 use crate::End;
 use crate::analyze;
 use crate::cli::{DiffArgs, Format};
+use crate::help;
 use crate::say::{self, Fail, Out, Style};
 
 /// Rows told of each kind.
@@ -118,17 +119,22 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
         out.line(&format!("\n{}", out.paint(Style::Strong, title)));
         let names: Vec<String> =
             changed.iter().take(MOST_ROWS).map(|change| say::one_line(&change.name)).collect();
-        for (change, name) in changed.into_iter().zip(say::apart(&names, 60)) {
+        // What the figures leave of a terminal's line.
+        for (change, name) in changed.iter().zip(apart(&names, help::WIDTH - 42)) {
             let share = match change.share {
                 Some(share) => signed_percent(share),
                 None if change.more == 0 => signed_percent(0.0),
                 None => "from 0".to_owned(),
             };
             out.line(&format!(
-                "  {:>14}  {:>14}  {share:>10}  {name}",
+                "  {:>12}  {:>12}  {share:>10}  {name}",
                 analyze::time(change.a),
                 analyze::time(change.b)
             ));
+        }
+        if MOST_ROWS < changed.len() {
+            let n = grouped(changed.len() - MOST_ROWS);
+            out.line(&format!("  and {n} more, which --format json lists"));
         }
     }
     for change in regressions {

@@ -1,8 +1,8 @@
 //! A hazard told at length: its two places, the fix line by line, and the schedules that bring it about.
 
-use spanlift::Program;
 use spanlift::explore::{Explanation, Shown, Witness, lane_of, order_in_words, seen_in_words, step_name};
 use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
+use spanlift::{Program, columns, padded};
 
 use crate::say::{self, Out, Style};
 
@@ -61,7 +61,7 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, witness: &W
     out.line(&format!("{head}{} ({title})", shown.holds));
     let steps = shown.schedule.around(relation, sites);
     let lane_of = |id: StepId| say::one_line(&lane_of(program, id));
-    let width = steps.iter().flatten().map(|&id| lane_of(id).chars().count()).max().unwrap_or_default();
+    let width = steps.iter().flatten().map(|&id| columns(&lane_of(id))).max().unwrap_or_default();
     for step in steps {
         let Some(id) = step else {
             out.line("        \u{22ee}");
@@ -74,8 +74,9 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, witness: &W
         let is_site = sites.contains(&id);
         let mark = if is_site { "\u{25b8}" } else { " " };
         let text = format!(
-            "    {mark} {:<6} {lane:<width$}  {verb}{}",
+            "    {mark} {:<6} {}  {verb}{}",
             id.to_string(),
+            padded(&lane, width),
             short(&program.command_text(id.of()))
         );
         out.line(text.trim_end());

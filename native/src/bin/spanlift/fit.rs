@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use spanlift::advise::{self, Fit, FitError, FittedFigure, FittedRow, Standing, Stop, USUAL_FIGURES};
+use spanlift::{apart, columns, padded};
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};
@@ -121,15 +122,15 @@ fn silent(fit: &Fit) -> impl Iterator<Item = &FittedFigure> {
 
 fn text(fit: &Fit, out: &mut Out) {
     let ids: Vec<String> = fit.rows.iter().map(|r| say::one_line(&r.id)).collect();
-    let ids = say::apart(&ids, 36);
-    let width = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).max(4);
+    let ids = apart(&ids, 36);
+    let width = ids.iter().map(|id| columns(id)).max().unwrap_or(0).max(4);
     out.line(&out.paint(Style::Strong, &format!("{:<width$}  measured ms    fitted ms  residual", "row")));
     let is_alone = |r: &FittedRow| r.leverage > 0.99;
     for (r, id) in fit.rows.iter().zip(&ids) {
         let alone = if is_alone(r) { "  alone" } else { "" };
         let line = format!(
-            "{:<width$} {:>12.4} {:>12.4} {:>+8.2} %{alone}",
-            id,
+            "{} {:>12.4} {:>12.4} {:>+8.2} %{alone}",
+            padded(id, width),
             r.measured_ms,
             r.fitted_ms,
             100.0 * r.residual()

@@ -1,5 +1,7 @@
 //! Help texts and results in lines that a terminal shows whole.
 
+use spanlift::columns;
+
 /// Columns of the narrowest terminal that people read in.
 pub(crate) const WIDTH: usize = 80;
 /// Where the text of an option stands that has a line of its own for it.
@@ -16,7 +18,7 @@ pub(crate) fn wrapped(help: &str) -> String {
         if is_prose {
             is_listed = matches!(line, "Commands:" | "Arguments:" | "Options:");
             // A line as long as this one goes on in the next.
-            let goes_on = WIDTH < line.chars().count();
+            let goes_on = WIDTH < columns(line);
             paragraph.push_str(if paragraph.is_empty() { "" } else { " " });
             paragraph.push_str(line);
             if goes_on {
@@ -65,17 +67,11 @@ pub(crate) fn folded(text: &str) -> String {
     folded
 }
 
-/// Characters that a line takes at a terminal, which shows no colours as such.
+/// Columns that a line takes at a terminal, which shows no colours as such.
 fn shown(line: &str) -> usize {
-    let mut chars = line.chars();
-    let mut n = 0;
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => _ = chars.find(|c| *c == 'm'),
-            _ => n += 1,
-        }
-    }
-    n
+    let mut parts = line.split('\u{1b}');
+    let n = parts.next().map_or(0, columns);
+    parts.fold(n, |n, part| n + part.split_once('m').map_or(0, |(_, text)| columns(text)))
 }
 
 /// The byte from which on a long line may be cut, below whose column its parts stand.

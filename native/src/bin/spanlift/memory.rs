@@ -16,11 +16,12 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
     match args.report.format {
         Format::Json => out.line(&report.to_json(plan.as_ref())),
         Format::Text => {
-            out.text(&say::harmless(&report.to_string()));
+            let mut tell = |text: String| out.line(say::harmless(&text).trim_end_matches('\n'));
+            tell(report.to_string());
             let inventory = layout.inventory().map_err(undecided)?;
-            out.text(&say::harmless(&format!("\n{inventory}")));
+            tell(format!("\n{inventory}"));
             if let Some(plan) = plan {
-                out.text(&say::harmless(&format!("\n{plan}")));
+                tell(format!("\n{plan}"));
                 out.line(&format!("bytes: {}", report.moved(&plan)));
                 out.line("a driver that stages pageable memory copies those of host memory once more, which a layout does not tell");
             }

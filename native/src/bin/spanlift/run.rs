@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, Kind, LaneKind, Trace};
-use spanlift::{Bytes, Nanos, Program};
+use spanlift::{Bytes, Nanos, Program, columns, grouped, padded};
 use spanlift_viewer::written::{Applied, Written};
 
 use crate::cli::{Format, On, RunArgs};
@@ -314,11 +313,11 @@ fn site(program: &Program, command: usize) -> String {
 }
 
 pub(crate) fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    texts.map(|text| say::one_line(text).chars().count()).max().unwrap_or_default().min(40)
+    texts.map(|text| columns(&say::one_line(text))).max().unwrap_or_default().min(40)
 }
 
 pub(crate) fn pad(text: &str, width: usize) -> String {
-    format!("{:<width$}", say::one_line(text))
+    padded(&say::one_line(text), width)
 }
 
 /// A part of the whole in percent.

@@ -139,31 +139,6 @@ pub(crate) fn counted_u64(n: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// Names in at most `most` characters each, still told apart: a long one loses its end, or, where it would look like
-/// another one then, of what both begin with all but the first word or so. C++ templates share a hundred characters.
-pub(crate) fn apart(names: &[String], most: usize) -> Vec<String> {
-    let cut = |chars: &[char], n: usize| match chars.len() <= n {
-        true => chars.iter().collect::<String>(),
-        false => chars[..n - 1].iter().chain(&['…']).collect(),
-    };
-    let all: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
-    let shared = |chars: &[char]| {
-        let with = |other: &Vec<char>| chars.iter().zip(other).take_while(|(a, b)| a == b).count();
-        all.iter().filter(|other| other.as_slice() != chars).map(with).max().unwrap_or(0)
-    };
-    let head = most / 3;
-    let told = |chars: &Vec<char>| match shared(chars) {
-        n if chars.len() <= most || n < most - 1 => cut(chars, most),
-        n => {
-            // some of what is shared, to say what it is that differs
-            let tail = n.saturating_sub(most / 4).min(chars.len() - (most - head - 1));
-            let head: String = chars[..head].iter().collect();
-            format!("{head}…{}", cut(&chars[tail..], most - head.chars().count() - 1))
-        }
-    };
-    all.iter().map(told).collect()
-}
-
 /// What colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -297,51 +272,6 @@ mod tests {
         assert_eq!(harmless("a\nb\rc"), "a\nb\\rc");
         assert_eq!(one_line(&"x".repeat(MOST_CHARS + 9)).chars().count(), MOST_CHARS + 1);
         assert_eq!(one_line("größer → 7"), "größer → 7");
-    }
-
-    #[test]
-    fn long_names_are_told_apart() {
-        let kernel = |functor: &str, n: u32| {
-            format!(
-                "void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>, {n}>(int)"
-            )
-        };
-        let names = [
-            kernel("FillFunctor", 1),
-            kernel("CUDAFunctor_add", 3),
-            kernel("CUDAFunctor_add", 2),
-            "volta_sgemm_64x64_tn".to_owned(),
-            "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1".to_owned(),
-        ];
-        assert_eq!(
-            apart(&names, 56),
-            [
-                "void at::native::v…, at::native::FillFunctor<float>, 1>…",
-                "void at::native::v…tive::CUDAFunctor_add<float>, 3>(int)",
-                "void at::native::v…tive::CUDAFunctor_add<float>, 2>(int)",
-                "volta_sgemm_64x64_tn",
-                "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_rel…",
-            ]
-        );
-        // Any names of two letters that differ stay different, none is too long, and what is short enough is whole.
-        let mut random = 7_u32;
-        for _ in 0..2000 {
-            let mut next = |n: u32| {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (random >> 16) % n
-            };
-            let begin = "a".repeat(next(40) as usize);
-            let one = |tail: u32| format!("{begin}{tail:04b}{}", "b".repeat(tail as usize));
-            let names = [one(next(16)), one(next(16)), one(next(16))];
-            let told = apart(&names, 12);
-            for (name, told_as) in names.iter().zip(&told) {
-                assert!(told_as.chars().count() <= 12, "{told:?}");
-                assert!(12 < name.len() || name == told_as, "{told:?}");
-            }
-            for (j, k) in [(0, 1), (0, 2), (1, 2)] {
-                assert_eq!(names[j] == names[k], told[j] == told[k], "{names:?} {told:?}");
-            }
-        }
     }
 
     #[test]

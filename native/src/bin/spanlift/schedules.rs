@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use spanlift::Program;
 use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
-use spanlift::grouped;
 use spanlift::hazard::{Mode, Part, Relation, StepId};
 use spanlift::trace;
+use spanlift::{Program, columns, grouped, padded};
 
 use crate::End;
 use crate::cli::{Format, RunArgs, Schedules};
@@ -212,13 +211,13 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
     let program = relation.program;
     let ids: Vec<StepId> = schedule.ids(relation).collect();
     let lane_of = |id: StepId| say::one_line(&lane_of(program, id));
-    let width = ids.iter().map(|&id| lane_of(id).chars().count()).max().unwrap_or_default().min(40);
+    let width = ids.iter().map(|&id| columns(&lane_of(id))).max().unwrap_or_default().min(40);
     for &id in ids.iter().take(MOST_STEPS) {
         let lane = lane_of(id);
         let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
         let verb = if is_call { "call " } else { "" };
         let text = short(&program.command_text(id.of()));
-        out.line(&format!("{:<6} {lane:<width$}  {verb}{text}", id.to_string()));
+        out.line(&format!("{:<6} {}  {verb}{text}", id.to_string(), padded(&lane, width)));
         for find in finds.iter().filter(|find| find.by == Some(id)) {
             let name = program.names().buffer(find.buffer);
             let list: Vec<String> = find.stamps.iter().map(stamp_in_words).collect();

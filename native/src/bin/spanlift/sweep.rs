@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use spanlift::Program;
-use spanlift::grouped;
 use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
+use spanlift::{Program, grouped, padded};
 use spanlift_native::sweep::{self, Axis, Cell};
 use spanlift_viewer::heat::{HeatMap, Side, Tile};
 use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
@@ -215,7 +214,7 @@ impl Swept<'_> {
         let widths: Vec<usize> = (0..shown)
             .map(|c| {
                 let cells = (0..n_rows).map(|row| text(row, c).chars().count());
-                cells.max().unwrap_or(0).max(cut(&columns.values[c].label).chars().count())
+                cells.max().unwrap_or(0).max(spanlift::columns(&cut(&columns.values[c].label)))
             })
             .collect();
         // As many columns at once as a terminal is wide.
@@ -230,7 +229,10 @@ impl Swept<'_> {
             let last = first + widths[first..].iter().take_while(fits).count().max(1);
             let more = if last == shown && shown < n { "  ..." } else { "" };
             let line = |label: &str, cell: &dyn Fn(usize) -> String| {
-                let cells = (first..last).map(|c| format!("  {:>width$}", cell(c), width = widths[c]));
+                let cells = (first..last).map(|c| {
+                    let cell = cell(c);
+                    format!("  {}{cell}", padded("", widths[c].saturating_sub(spanlift::columns(&cell))))
+                });
                 format!("  {}{}{more}", run::pad(label, width), cells.collect::<String>())
             };
             out.line(&line("", &|c| cut(&columns.values[c].label)));

@@ -4,7 +4,7 @@ use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
 use spanlift::grouped;
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
-use spanlift::{Size, signed_percent};
+use spanlift::{Size, apart, columns, padded, signed_percent};
 
 use crate::help;
 use crate::say::{self, Out, Style};
@@ -65,12 +65,12 @@ impl Table {
         let names: Vec<String> = self.rows.iter().map(|row| say::one_line(&row[0])).collect();
         let mut rows = self.rows;
         let widest = |rows: &[Vec<String>], column: usize| {
-            rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+            rows.iter().filter_map(|row| row.get(column)).map(|c| columns(c)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (1..rows[0].len()).map(|column| 2 + widest(&rows, column)).collect();
         let room = help::WIDTH.saturating_sub(2 + widths.iter().sum::<usize>());
         let most = room.clamp(LEAST_CHARS, MOST_CHARS);
-        for (row, name) in rows.iter_mut().zip(say::apart(&names, most)) {
+        for (row, name) in rows.iter_mut().zip(apart(&names, most)) {
             row[0] = name;
         }
         let name = widest(&rows, 0);
@@ -83,7 +83,7 @@ impl Table {
                 to += 1;
             }
             for row in &rows {
-                let mut line = format!("  {:<name$}", row[0]);
+                let mut line = format!("  {}", padded(&row[0], name));
                 for (cell, width) in row[1..].iter().zip(&widths).take(to).skip(from) {
                     line += &format!("{cell:>width$}");
                 }
@@ -192,7 +192,7 @@ fn told(findings: &Findings, out: &mut Out) {
 fn wrapped(text: &str, out: &mut Out) {
     let mut line = String::from("    ");
     for word in text.split(' ') {
-        if help::WIDTH < line.chars().count() + 1 + word.chars().count() {
+        if help::WIDTH < columns(&line) + 1 + columns(word) {
             out.line(&line);
             line = String::from("    ");
         }
