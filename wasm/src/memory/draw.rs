@@ -203,7 +203,9 @@ impl<'d> Draw<'d> {
             !self.focus.windows.contains_key(&storage) && part(map, frame, storage) < NARROWEST;
         self.scene.add(Rect::filled(axis.x, y, axis.w, BAR, theme.lane));
         self.segments(&segments, y, BAR);
-        self.scene.add(Rect::framed(axis.x, y, axis.w, BAR, Stroke::solid(theme.dim, 1.0)));
+        // Around them: of a large storage one pixel may be all that is used.
+        let stroke = Stroke::solid(theme.dim, 1.0);
+        self.scene.add(Rect::framed(axis.x - 1.0, y - 1.0, axis.w + 2.0, BAR + 2.0, stroke));
         for (view, stroke) in [(self.focus.hovered, 1.0), (self.focus.selected, 2.0)] {
             let here = view.filter(|&view| map.storage_of(view) == storage);
             let bounds = here.and_then(|view| map.span(view).bounds());

@@ -105,6 +105,23 @@ fn a_move_of_three_views_is_drawn_as_before() {
     golden("move.scene.txt", &moved(&three_views().move_to(cuda(0)).unwrap(), &options).to_text());
 }
 
+/// Of a large storage one pixel may be all that is used: no frame lies on it, at either end.
+#[test]
+fn what_little_a_storage_holds_lies_within_its_frame() {
+    for offset in [0, (1 << 30) - 512] {
+        let mut layout = Layout::new();
+        let storage = layout.storage("s", cpu(), Bytes(1 << 30)).unwrap();
+        layout.tensor("t", storage, view(Dtype::U8, &[512], &[1], offset)).unwrap();
+        let scene = super::layout(&layout, &MemoryOptions::default());
+        let bar = |rect: &&crate::scene::Rect| rect.h >= super::frame::BAR;
+        let used = scene.rects().filter(bar).find(|rect| rect.fill.is_some() && rect.w < 3.0).unwrap();
+        let (frame, stroke) =
+            scene.rects().filter(bar).find_map(|rect| Some((rect, rect.outline?.width))).unwrap();
+        let inner = (frame.x + stroke, frame.x + frame.w - stroke);
+        assert!(inner.0 <= used.x && used.x + used.w <= inner.1, "{used:?} {frame:?}");
+    }
+}
+
 /// The shared examples of layouts, where the checkout has them.
 #[test]
 fn every_example_is_readable() {
