@@ -110,14 +110,14 @@ pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
         1 => ", 1 finding".to_owned(),
         n => format!(", {n} findings"),
     };
+    let of = |what| text::count(trace.slices.len(), what);
+    let lanes = text::count(trace.lanes.len(), "lane");
     if timeline::is_schedule(trace) {
-        let n = grouped(trace.slices.len());
-        return format!("{n} steps on {} lanes, in one order{found}", trace.lanes.len());
+        return format!("{} on {lanes}, in one order{found}", of("step"));
     }
     format!(
-        "{} slices on {} lanes, {} of them copies, over {}{found}",
-        grouped(trace.slices.len()),
-        trace.lanes.len(),
+        "{} on {lanes}, {} of them copies, over {}{found}",
+        of("slice"),
         grouped(n_copies),
         text::time(length)
     )

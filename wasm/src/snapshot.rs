@@ -404,9 +404,14 @@ pub(crate) fn told_before(snapshot: &Snapshot, histories: &[(usize, History)]) -
 
 fn told(snapshot: &Snapshot) -> Vec<String> {
     let figures = Figures::at_end(snapshot);
+    // What was asked for is told of both.
+    let (waits, both) = match figures.active_end - figures.allocated_end {
+        more if 0 < more => (format!(", {} waiting to be freed", bytes(more)), " of both"),
+        _ => (String::new(), ""),
+    };
     let mut told = vec![
         format!(
-            "{} of {}: {} reserved, {} allocated, {} asked for",
+            "{} of {}: {} reserved, {} allocated{waits}, {} asked for{both}",
             text::count(snapshot.segments.len(), "segment"),
             text::count(snapshot.blocks.len(), "block"),
             bytes(figures.reserved_end),

@@ -194,6 +194,22 @@ fn snapshot(block_size: u8) -> Vec<u8> {
     out
 }
 
+/// What was asked for is of blocks that wait to be freed too; without them it would be more than what is allocated.
+#[test]
+fn what_waits_to_be_freed_is_told() {
+    let folder = folder("view-waiting");
+    let mut bytes = snapshot(64);
+    let name = b"active_size";
+    let at = bytes.windows(name.len()).position(|w| w == name).unwrap() + name.len();
+    assert_eq!(bytes[at..at + 2], [b'K', 64]);
+    bytes[at + 1] = 100;
+    std::fs::write(folder.join("s.pickle"), bytes).unwrap();
+    let ran = spanlift(&folder, &["view", "s.pickle", "-o", "out.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let told = "128 B reserved, 64 B allocated, 36 B waiting to be freed, 60 B asked for of both";
+    assert!(ran.out.contains(told), "{}", ran.out);
+}
+
 #[test]
 fn a_memory_snapshot_is_a_memory_map() {
     let folder = folder("view-snapshot");
