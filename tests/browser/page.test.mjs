@@ -599,6 +599,43 @@ test("space that is held when the window loses the focus makes no drag pan after
   await visit.close();
 });
 
+test("the table for screen readers is around what is selected, and says of how many slices a row is", async () => {
+  // 400 kernels that are drawn apart, and then 30,000 that are not.
+  const kernel = (k) => ({ ph: "X", cat: "kernel", name: `kernel ${k}`, pid: 0, tid: 7, ts: k < 400 ? 300 * k : 120_000 + 2 * k, dur: k < 400 ? 290 : 1, args: { device: 0, stream: 7, correlation: k } });
+  const trace = { traceEvents: Array.from({ length: 30_400 }, (_, k) => kernel(k)) };
+  const visit = await room.chromium.open(await harness.viewed(room.files, "many.html", room.files.write("many.json", JSON.stringify(trace))), { width: 1600 });
+  const canvas = await harness.ready(visit.page);
+  const [caption, rows] = [visit.page.locator(".sl-mirror caption"), visit.page.locator(".sl-mirror tbody tr")];
+  const told = () => rows.allTextContents();
+  const chosen = () => visit.page.locator(".sl-mirror [aria-selected=true]").allTextContents();
+  await harness.eventually(async () => (await rows.count()) === 60, "not as many rows as there may be");
+  assert.match((await told())[0], /^kernel 0, kernel, 290 µs at 0/);
+  assert.match(await caption.textContent(), /^stream 7, .*, without [\d,]+ others$/);
+  assert.deepEqual(await chosen(), []);
+  const at = async (slice, pattern) => {
+    await visit.page.evaluate((slice) => (location.hash = `#slice=${slice}`), slice);
+    await until(canvas, (s) => s.slice === String(slice), `slice ${slice} is not selected`);
+    await harness.eventually(async () => pattern.test((await chosen()).join("\n")), `the row of slice ${slice} is not ${pattern}, but ${await chosen()}`);
+    const lines = await told();
+    assert.equal(lines.length, 60);
+    return [lines, lines.findIndex((line) => pattern.test(line))];
+  };
+  const [near, middle] = await at(200, /^kernel 200, kernel, 290 µs/);
+  assert.equal(middle, 30);
+  assert.deepEqual(near.map((line) => /^kernel \d+/.exec(line)[0]), near.map((_, k) => `kernel ${170 + k}`));
+  // One of those that are drawn as one is told, whichever of them has lent its colour.
+  for (const slice of [20_000, 20_001, 20_002]) {
+    const [lines, place] = await at(slice, new RegExp(`^\\d+ slices drawn as one, among them kernel ${slice}, kernel, 1 µs`));
+    assert.equal(place, 30);
+    assert.ok(lines.every((line) => /^\d\d slices drawn as one, among them kernel \d+,/.test(line)), lines.join("\n"));
+  }
+  // Near enough each stands for itself.
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("f");
+  await harness.eventually(async () => (await told()).every((line) => /^kernel \d+, kernel, 1 µs/.test(line)), "they are still told together");
+  await visit.close();
+});
+
 test("a dark page is printed on white, and of it only what is for paper", async () => {
   const visit = await room.chromium.open(several, { colorScheme: "dark" });
   await harness.ready(visit.page);
