@@ -1,11 +1,12 @@
 //! A remedy as commands to put into the program.
 
 use super::found::HazardKind;
+use super::many::insertions;
 use super::remedy::{Remedy, remedy};
 use super::report::Hazard;
 use super::{Mode, Terms, check};
 use crate::id::Id;
-use crate::ordered::{BTreeSet, CollectVec};
+use crate::ordered::{BTreeSet, CollectVec, sort_by_key};
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
@@ -226,6 +227,21 @@ impl Draft {
         }
         self.program = self.program.edited(edits);
         self.origin = origin;
+    }
+
+    /// As [`Draft::edit`] where all edits put commands in, without a new list.
+    pub(super) fn insert(&mut self, edits: &[Edit], change: usize) {
+        let mut commands: Vec<(usize, &Command)> = Vec::new();
+        for edit in edits {
+            if let Edit::Insert { before, command } = edit {
+                commands.push((*before, command));
+            }
+        }
+        sort_by_key(&mut commands, |(before, _)| *before);
+        for (at, (_, command)) in insertions(edits).into_iter().zip(commands) {
+            self.program.insert(at, command.clone());
+            self.origin.insert(at, Origin::New(change));
+        }
     }
 
     /// All changes at once, by positions in `old`.

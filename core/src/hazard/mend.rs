@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use super::fix::{Draft, Fix, Origin, fresh};
+use super::many::{Made, made_for, mend_many, needed};
 use super::report::{Hazard, Report};
-use super::{Terms, check};
+use super::{Certainty, Terms, check};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 use crate::program::{ChannelId, Edit, EventId, Op, Problems, Program};
 
@@ -27,8 +28,10 @@ pub struct Mended {
 /// As [`check`].
 ///
 /// # Cost
-/// A check of the program for each change that is tried, at most `limit` that mend and as many that make no program; and one
-/// for each that is made, to see whether it is needed.
+/// A check of the program for many changes at once where the order that it found tells what a check after each would say, as
+/// for plain conflicts between streams and host threads; else one for each change that is tried, at most `limit` that mend and
+/// as many that make no program. One more for each wait that may not be needed. Each change costs steps by the length of the
+/// program.
 ///
 /// ```
 /// use spanlift::Program;
@@ -40,16 +43,35 @@ pub struct Mended {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn mend(program: &Program, terms: impl Into<Terms>, limit: usize) -> Result<Mended, Problems> {
-    let terms = terms.into();
+    mended(program, terms.into(), limit, true)
+}
+
+/// As [`mend`]; a check follows each change where many are not made `at_once`, with the same result.
+fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Result<Mended, Problems> {
     let mut report = check(program, terms)?;
     let mut draft = Draft::new(program);
     let mut n_fixes = 0;
     // A change that makes no program is none; others come first then.
     let (mut n_vain, mut vain) = (0, BTreeSet::new());
+    let mut made: Vec<Made> = Vec::new();
     'mended: while n_fixes < limit {
         let mut surest: Vec<&Hazard> = report.hazards.iter().collect_vec();
         let is_new = |h: &Hazard| !vain.contains(&(h.kind, h.buffer));
         sort_by_key(&mut surest, |h| (is_new(h), h.certainty, Reverse((h.second, h.first))));
+        let is_clear = report.complete || report.hazards.iter().all(|h| h.certainty == Certainty::Must);
+        if at_once && vain.is_empty() && is_clear {
+            let mut next = draft.clone();
+            let hazards = surest.iter().rev().copied();
+            let more = mend_many(&mut next, &report, hazards, terms, n_fixes, limit);
+            if !more.is_empty()
+                && let Ok(now) = check(&next.program, terms)
+            {
+                (draft, report) = (next, now);
+                n_fixes += more.len();
+                made.extend(more);
+                continue;
+            }
+        }
         for hazard in surest.into_iter().rev() {
             let fix = Fix::of(&draft.program, hazard, terms);
             let mut next = draft.clone();
@@ -57,6 +79,7 @@ pub fn mend(program: &Program, terms: impl Into<Terms>, limit: usize) -> Result<
             next.edit(&fix.edits, n_fixes);
             // Order is only ever added and frees only move to the back, so that this ends.
             if let Ok(now) = check(&next.program, terms) {
+                made.push(made_for(&draft, hazard));
                 (draft, report) = (next, now);
                 n_fixes += 1;
                 continue 'mended;
@@ -69,18 +92,23 @@ pub fn mend(program: &Program, terms: impl Into<Terms>, limit: usize) -> Result<
         }
         break;
     }
-    let report = spare(program, &mut draft, report, terms);
+    if !at_once {
+        made.fill(None);
+    }
+    let report = spare(program, &mut draft, &made, report, terms);
     let changes: BTreeSet<usize> = draft.origin.iter().filter_map(|origin| origin.change()).collect();
     Ok(Mended { program: renamed(program, &draft), report, n_fixes: changes.len() })
 }
 
 /// Takes every wait out again without which nothing more is found, and the records and signals that nothing waits for then.
-fn spare(old: &Program, draft: &mut Draft, mut report: Report, terms: Terms) -> Report {
+fn spare(old: &Program, draft: &mut Draft, made: &[Made], mut report: Report, terms: Terms) -> Report {
+    let is_safe = report.hazards.is_empty() && report.complete;
+    let mut is_needed = if is_safe { needed(draft, made, terms) } else { vec![false; draft.origin.len()] };
     for is_next in [is_wait_of_thread, is_wait_of_device] {
         let mut at = 0;
         while at < draft.origin.len() {
-            let is_new = matches!(draft.origin[at], Origin::New(_));
-            if is_new && is_next(&draft.program.commands()[at].op) {
+            let is_open = matches!(draft.origin[at], Origin::New(_)) && !is_needed[at];
+            if is_open && is_next(&draft.program.commands()[at].op) {
                 let edits = without(old, &draft.program, at);
                 let mut less = draft.clone();
                 less.edit(&edits, 0);
@@ -92,6 +120,8 @@ fn spare(old: &Program, draft: &mut Draft, mut report: Report, terms: Terms) -> 
                 if let Some(found) = found.filter(is_as_good) {
                     at -= edits.iter().filter(|edit| matches!(edit, Edit::Remove(k) if *k < at)).count();
                     (*draft, report) = (less, found);
+                    let mut index = 0..;
+                    is_needed.retain(|_| index.next().is_none_or(|k| !edits.contains(&Edit::Remove(k))));
                     continue;
                 }
             }
@@ -164,4 +194,86 @@ fn renamed(old: &Program, draft: &Draft) -> Program {
         }
     }
     program.edited(&edits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hazard::Mode;
+    use crate::splitmix::next;
+
+    /// Streams of all kinds, two threads, few buffers: much is in conflict, much is ordered by detours.
+    fn racy(seed: u64, n: usize) -> Program {
+        let mut state = seed;
+        let mut below = |n: u64| next(&mut state) % n;
+        let mut text = String::from(
+            "stream a, b\nstream c blocking\nstream d blocking\nspawn t\nevent e\n\
+             pinned x 16\npinned y 16\npageable z 16\ndevice u 16\ndevice v 16\nmanaged m 16\n",
+        );
+        let span = |k: u64| ["", "[0..8]", "[8..16]", "[4..12]"][k as usize % 4];
+        for _ in 0..n {
+            let stream = ["a", "b", "c", "d", "0", "a", "b"][below(7) as usize];
+            let thread = if seed % 3 == 0 && below(6) == 0 { "t: " } else { "" };
+            let (device, other) = (["u", "v", "m"][below(3) as usize], ["u", "v"][below(2) as usize]);
+            let (host, at) = (["x", "y", "z", "m"][below(4) as usize], span(below(8)));
+            let line = match below(16) {
+                0..=3 => format!("kernel on {stream} reads {device}{at} writes {other}"),
+                4 | 5 => format!("kernel on {stream} writes {device}{at}"),
+                6 => format!("copy {other}{at} <- {host}{at} on {stream}"),
+                7 => format!("copy {host}{at} <- {other}{at} on {stream}"),
+                8 => format!("copy {host} <- {other} blocking"),
+                9 => format!("read {host}{at}"),
+                10 => format!("write {host}{at}"),
+                11 => format!("record e on {stream}"),
+                12 => format!("wait e on {stream}"),
+                13 => format!("sync {stream}"),
+                14 => format!("kernel on {stream} reads {device}{at}"),
+                _ => "sync event e".to_owned(),
+            };
+            text.push_str(&format!("{thread}{line}\n"));
+        }
+        Program::from_text(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+
+    #[test]
+    fn changes_made_at_once_are_those_made_one_by_one() {
+        let (mut n_fixes, mut n_at_once) = (0, 0);
+        for seed in 0..150 {
+            let program = racy(seed, 6 + seed as usize % 37);
+            for mode in [Mode::Contract, Mode::Typical] {
+                for limit in [1000, 3] {
+                    let [each, many] =
+                        [false, true].map(|at_once| mended(&program, mode.into(), limit, at_once).unwrap());
+                    assert_eq!(
+                        many.program.to_text(),
+                        each.program.to_text(),
+                        "{seed}\n{}",
+                        program.to_text()
+                    );
+                    assert_eq!((many.report, many.n_fixes), (each.report, each.n_fixes), "{seed}");
+                    n_fixes += many.n_fixes;
+                }
+                let report = check(&program, mode).unwrap();
+                let mut draft = Draft::new(&program);
+                let found = report.hazards.iter().filter(|h| h.certainty == Certainty::Must);
+                let made = mend_many(&mut draft, &report, found, mode.into(), 0, 1000);
+                n_at_once += made.len();
+            }
+        }
+        assert!(n_fixes > 2000 && n_at_once > 500, "{n_fixes} changes, {n_at_once} of them at once");
+    }
+
+    /// A hundred races of two streams take two checks, not hundreds: every wait is known to be needed.
+    #[test]
+    fn races_side_by_side_are_mended_at_once() {
+        let text = "stream a, b\nrepeat i 100\ndevice d{i} 8\nend\nrepeat i 100\nkernel on a writes d{i}\n\
+                    kernel on b reads d{i}\nend";
+        let program = Program::from_text(text).unwrap();
+        let report = check(&program, Mode::Contract).unwrap();
+        let mut draft = Draft::new(&program);
+        let made = mend_many(&mut draft, &report, report.hazards.iter(), Mode::Contract.into(), 0, 1000);
+        let is_needed = needed(&draft, &made, Mode::Contract.into());
+        let n_needed = is_needed.iter().filter(|needed| **needed).count();
+        assert_eq!((report.hazards.len(), made.len(), n_needed), (100, 100, 100));
+    }
 }

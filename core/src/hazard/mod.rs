@@ -62,6 +62,7 @@ mod fix;
 mod found;
 mod front;
 mod history;
+mod many;
 mod mend;
 mod order;
 mod relation;

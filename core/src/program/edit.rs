@@ -66,6 +66,15 @@ impl Program {
         out
     }
 
+    /// Puts a command in front of the one at `at`: as [`Program::edited`] does, in place.
+    pub(crate) fn insert(&mut self, at: usize, command: Command) {
+        (self.machine_line, self.lines) = (None, Arc::default());
+        Arc::make_mut(&mut self.commands).insert(at, command);
+        for declared in Arc::make_mut(&mut self.allocs).iter_mut().flatten() {
+            declared.index += usize::from(at <= declared.index);
+        }
+    }
+
     /// Adds a command as it is, thread and label included.
     pub(crate) fn append(&mut self, command: &Command) {
         let Command { op, thread, label } = command.clone();
