@@ -12,7 +12,7 @@ use crate::splitmix;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DotReport {
     /// `|<Ax,y> - <x,A^H y>| / (|Ax| |y| + |x| |A^H y|)`, 0 when both products are; of parts that cancel each other, with what
-    /// rounding makes of them in the denominator.
+    /// rounding makes of them in the denominator. No number where values are not finite: then nothing is told.
     pub error: f64,
     /// The largest error that rounding explains: 8 eps for every part of the chain.
     pub tolerance: f64,
@@ -29,7 +29,11 @@ impl DotReport {
 impl std::fmt::Display for DotReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let DotReport { error, tolerance } = self;
-        if self.passed() {
+        if !error.is_finite() {
+            f.write_str(
+                "tells nothing: values overflow or are no numbers, so that the adjoint cannot be judged",
+            )
+        } else if self.passed() {
             write!(f, "passed: <Ax, y> = <x, A^H y> up to {tolerance:.1e}")
         } else {
             write!(
@@ -73,10 +77,18 @@ pub(super) fn dot_test_of(a: &Operator, adjoint: &Operator, seed: u64) -> DotRep
     let eps = a.domain().eps().max(a.codomain().eps());
     let depth = depth(a).max(depth(adjoint));
     let tolerance = 8.0 * eps * depth;
-    let error = |scale: f64| if difference == 0.0 { 0.0 } else { difference / scale };
+    // Where norms overflow the difference would be no part of anything.
+    let error = |scale: f64| match difference {
+        0.0 => 0.0,
+        _ if scale.is_finite() => difference / scale,
+        _ => f64::NAN,
+    };
     // NaN fails.
     if error(scale) <= tolerance {
         return DotReport { error: error(scale), tolerance };
+    }
+    if !error(scale).is_finite() {
+        return DotReport { error: f64::NAN, tolerance };
     }
     // Where parts cancel each other rounding is that of the parts: it is measured, and no more of it than they can make is believed.
     let rounding = rounded(a, &x, &ax) * norm(&y) + norm(&x) * rounded(adjoint, &y, &ahy);
@@ -133,6 +145,13 @@ pub enum Fault {
     NotTransposed,
     /// Its rows are those of the adjoint, shifted by so many.
     Shifted(i64),
+    /// The first entry of the operator or its adjoint that is not finite: nothing can be told.
+    Overflow {
+        /// Its row in the adjoint.
+        row: usize,
+        /// Its column there.
+        column: usize,
+    },
     /// None of these: the first entry that differs, by row and column of what should be the adjoint.
     Entry {
         /// Its row.
@@ -153,6 +172,12 @@ impl std::fmt::Display for Fault {
             Fault::MissingConjugate => f.write_str("the adjoint is the transpose: a conjugate is missing"),
             Fault::NotTransposed => f.write_str("the adjoint is the conjugate: nothing is transposed"),
             Fault::Shifted(by) => write!(f, "the rows of the adjoint are shifted by {by}"),
+            Fault::Overflow { row, column } => {
+                write!(
+                    f,
+                    "entry ({row}, {column}) of the adjoint, or what it should be, is not finite: values overflow"
+                )
+            }
             Fault::Entry { row, column, expected, found } => {
                 write!(f, "entry ({row}, {column}) of the adjoint is {found} and not {expected}")
             }
@@ -188,6 +213,9 @@ pub fn diagnose(a: &Operator) -> Option<Fault> {
     let right = |i: usize, j: usize| forward[i][j].conj();
     let found = |i: usize, j: usize| adjoint[j][i];
     let all = || (0..columns).flat_map(|i| (0..rows).map(move |j| (i, j)));
+    if let Some((row, column)) = all().find(|&(i, j)| !(right(i, j).is_finite() && found(i, j).is_finite())) {
+        return Some(Fault::Overflow { row, column });
+    }
     let largest = all().map(|(i, j)| right(i, j).norm()).fold(0.0, f64::max);
     let tolerance = 64.0 * a.domain().eps().max(a.codomain().eps()) * largest;
     let same = |f: &dyn Fn(usize, usize) -> Complex64| {

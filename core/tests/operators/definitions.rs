@@ -5,10 +5,10 @@ use num_complex::Complex64;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
-    Along, Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, Name, OpError, Operator, Part,
-    Side, Space, Tags, Tensor, Tile, ToDevice, Work, auto_transfer, blocks, broken_laws, chain, convolution,
-    cpu, crop, cuda, dot_test, embed, end_pad, finite_difference, identity, mock, nufft, pad, rename, repeat,
-    select, slice, sum_reduce, to,
+    Along, Array, Boundary, DeviceSpec, Diagonal, Fault, LeafFacts, LeafOp, Mode, Name, OpError, Operator,
+    Part, Side, Space, Tags, Tensor, Tile, ToDevice, Work, auto_transfer, blocks, broken_laws, chain,
+    convolution, cpu, crop, cuda, diagnose, dot_test, embed, end_pad, finite_difference, identity, mock,
+    nufft, pad, rename, repeat, select, slice, sum_reduce, to,
 };
 
 use spanlift::plan::Solver;
@@ -529,6 +529,19 @@ fn the_dot_test_finds_wrong_adjoints() {
     assert_eq!(caught(|w, x| w * x), 20, "a missing conjugate");
     assert_eq!(caught(|w, x| w.conj() * x * 1.0001), 20, "a scale");
     assert_eq!(caught(|w, x| (w * x).conj()), 20, "the conjugate of everything");
+}
+
+/// The adjoint is right, and nobody is told that it is wrong, nor that it passed.
+#[test]
+fn what_overflows_is_told_as_that() {
+    let line = Space::new([("x", 2)], Dtype::F32).unwrap();
+    let huge = Operator::from(Diagonal::new(line, [1e30, 1.0]).unwrap());
+    let a = chain![huge.clone(), huge].unwrap();
+    let report = dot_test(&a, 1);
+    assert!(!report.passed() && report.to_string().starts_with("tells nothing: values overflow"), "{report}");
+    let fault = diagnose(&a).unwrap();
+    assert_eq!(fault, Fault::Overflow { row: 0, column: 0 });
+    assert!(fault.to_string().ends_with("is not finite: values overflow"), "{fault}");
 }
 
 #[test]

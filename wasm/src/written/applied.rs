@@ -132,7 +132,10 @@ impl Applied {
         notes.push(remark(shown("y = A x", &result)));
         if !is_given {
             let report = dot_test(operator, 1);
-            notes.push(Note { holds: Some(report.passed()), text: format!("the dot test {report}") });
+            notes.push(Note {
+                holds: report.error.is_finite().then_some(report.passed()),
+                text: format!("the dot test {report}"),
+            });
         }
         (notes, Some(result))
     }
@@ -188,7 +191,9 @@ fn shown(name: &str, of: &Array) -> String {
     let norm = values.iter().map(|z| z.norm_sqr()).sum::<f64>().sqrt();
     let first: Vec<String> = values.iter().take(MOST_SHOWN).map(|z| complex(*z)).collect();
     let rest = if values.len() > MOST_SHOWN { ", …" } else { "" };
-    format!("{name} = [{}{rest}], of length {}", first.join(", "), real(norm))
+    let length =
+        if norm.is_finite() { format!("of length {}", real(norm)) } else { "which overflows".to_owned() };
+    format!("{name} = [{}{rest}], {length}", first.join(", "))
 }
 
 fn complex(z: Complex64) -> String {
