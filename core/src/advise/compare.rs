@@ -95,7 +95,10 @@ const MOST_BYTES: u64 = 16 << 30;
 const TIE: f64 = 0.01;
 
 /// The request as items of a pipeline, when something is done with them: all in pinned or pageable memory, all of the
-/// largest size, and no more of them than show how it goes on.
+/// largest size, and no more of them than show how it goes on: at most 256, and of 16 GiB in all.
+///
+/// What [`Strategy`](super::Strategy) has besides is left out, so that the arrangements alone differ: items lie in their slots
+/// already, the host is idle, and no framework is called.
 pub fn as_pipeline(request: &Request) -> Option<Pipeline> {
     let most = (MOST_BYTES / request.largest().0.max(1)).min(u64::from(MOST_ITEMS));
     let items = u32::try_from(request.count().min(most)).unwrap_or(MOST_ITEMS);

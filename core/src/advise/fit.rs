@@ -290,7 +290,7 @@ impl<'a> Problem<'a> {
         moved: &[bool],
         (n_steps, stop): (u32, Stop),
     ) -> Result<Fit, FitError> {
-        let machine = self.machine(x).unwrap_or_else(|_| self.start.clone());
+        let mut machine = self.machine(x).unwrap_or_else(|_| self.start.clone());
         let seen = svd(columns);
         let is_strong = |sigma: f64| WEAK <= sigma;
         let rank = seen.sigma.iter().filter(|s| is_strong(**s)).count();
@@ -334,6 +334,20 @@ impl<'a> Problem<'a> {
         });
         let figures: Vec<FittedFigure> = figures.collect_vec();
         let undetermined = self.directions(&seen, rank, &figures);
+        for figure in &figures {
+            // What the rows do not tell was not derived from them.
+            let source = match figure.standing {
+                Standing::Determined(_) => continue,
+                Standing::NoInfluence => {
+                    self.start.figures().find(|f| f.name == figure.name).map(|f| f.source)
+                }
+                Standing::Open => None,
+            };
+            let open =
+                || Source { grade: Grade::Assumed, text: "fitted to rows that do not determine it".into() };
+            // A value that the machine has is one that it can have.
+            let _ = machine.set(&figure.name, figure.value, source.unwrap_or_else(open));
+        }
         Ok(Fit { machine, figures, rows, undetermined, rank, n_steps, stop })
     }
 

@@ -80,6 +80,11 @@ fn what_the_rows_cannot_say_is_named() {
     for name in ["framework_to_overhead", "call_memcpy_async"] {
         assert_eq!(standing(&found, name), Standing::Open, "{name}");
     }
+    // Nor are they written down as derived from the rows.
+    let source = |machine: &Machine, name: &str| machine.figures().find(|f| f.name == name).unwrap().source;
+    assert_eq!(source(&found.machine, "h2d_bw").grade, Grade::Derived);
+    assert_eq!(source(&found.machine, "call_memcpy_async").grade, Grade::Assumed);
+    assert_eq!(source(&found.machine, "td_leaf_overhead"), source(&start, "td_leaf_overhead"));
     let [direction] = &found.undetermined[..] else { panic!("{:?}", found.undetermined) };
     let mut names: Vec<&str> = direction.parts.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `pin:BUFFERS` | these pageable host buffers, and all that have their memory, are page-locked |
 //! | `unpin:BUFFERS` | the other way |
-//! | `split:STREAM`, `split:STREAM=N` | the stream's work goes to `N` streams (2 where nothing is said): work that touches common memory stays in one stream and in order, the rest is dealt out; what waited for the stream waits for all of them |
+//! | `split:STREAM`, `split:STREAM=N` | the stream's work goes to `N` streams (2 where nothing is said): work that touches common memory stays in one stream and in order, the rest is dealt out; what waited for the stream waits for all of them. A race may come of it, where a default stream's place or a call's return kept order |
 //! | `streams=N` | every stream is split into `N` |
 //! | `link=MACHINE` | the link between host and devices is that of another profile: rates, latency, sharing of directions, whether pageable memory is staged |
 //! | `link*FACTOR` | the link is that many times as fast: all rates over it ([`Machine::scale_link`]) |
@@ -17,7 +17,8 @@
 //! `BUFFERS` is a name in which `*` stands for any letters: `pin:x`, `pin:x*`, `pin:*`.
 //!
 //! A changed program is a program like every other: it has passed [`Program::check`], and whether it is safe is asked of
-//! [`hazard::check`](crate::hazard::check()). Page-locking the source of a copy can uncover a race that staging hid.
+//! [`hazard::check`](crate::hazard::check()). Page-locking the source of a copy can uncover a race that staging hid, splitting
+//! a stream one between work that only a default stream or the return of a call kept in order.
 
 mod compare;
 mod parse;
@@ -373,11 +374,19 @@ impl fmt::Display for WhatIf {
             WhatIf::Split { stream, n } => write!(f, "split:{stream}={n}"),
             WhatIf::Streams(n) => write!(f, "streams={n}"),
             WhatIf::Link(profile) => write!(f, "link={}", profile.name),
-            WhatIf::LinkRate(factor) => write!(f, "link*{factor}"),
+            WhatIf::LinkRate(factor) => write!(f, "link*{}", short(*factor)),
             WhatIf::Machine(profile) => write!(f, "machine={}", profile.name),
             WhatIf::Figure { name, value } => write!(f, "{name}={value}"),
-            WhatIf::Scale { name, factor } => write!(f, "{name}*{factor}"),
+            WhatIf::Scale { name, factor } => write!(f, "{name}*{}", short(*factor)),
         }
+    }
+}
+
+/// A factor as it is typed: with an exponent where its digits would fill a line.
+fn short(factor: f64) -> String {
+    match factor.abs() {
+        0.0 | 1e-6..1e15 => factor.to_string(),
+        _ => format!("{factor:e}"),
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! Work that touches common memory stays in one stream, in its order; independent work is dealt out in turn. What orders
 //! the stream against the rest of the program orders all its parts: a wait is said to each, a record holds what each has
-//! done, a sync waits for each. So whatever was ordered by the stream and mattered to memory is ordered still.
+//! done, a sync waits for each. What the stream's own order, its events and its syncs said of memory holds still.
+//!
+//! What else ordered it is lost, so that a safe program may race: a part of a default stream is a blocking stream, which
+//! waits for no other blocking one; and where a call returns when its copy is done, as copies between host buffers do, its
+//! thread knows by that of no work but the copy's own part. The checker says so of the changed program.
 
 use super::MAX_STREAMS;
 use crate::ordered::{BTreeMap, CollectVec};

@@ -38,6 +38,8 @@ fn changes_read_back_as_they_are_written() {
         "machine=a100-pcie4",
         "h2d_bw=25.5",
         "lat*0.5",
+        "lat*1e300",
+        "link*2e-9",
         "pageable_direct=true",
     ] {
         assert_eq!(text.parse::<WhatIf>().unwrap().to_string(), text);
