@@ -53,6 +53,15 @@ pub struct AxisError {
 
 /// The value that changes nothing.
 const AS_IS: &str = "as-is";
+/// What such a value is called.
+const UNCHANGED: &str = "as is";
+
+impl Alternative {
+    /// The label for scripts: none for [`as-is`](self), which is no value of what is varied.
+    pub fn value(&self) -> Option<&str> {
+        (!self.changes.is_empty() || self.label != UNCHANGED).then_some(&*self.label)
+    }
+}
 
 impl Axis {
     /// Changes that hold everywhere: an axis of one value.
@@ -128,7 +137,7 @@ fn split(item: &str) -> Option<(&str, &str)> {
 fn alternative(head: &str, value: &str, common: &str) -> Result<Alternative, AxisError> {
     let text = format!("{head}{value}");
     let label = match head {
-        "" => "as is".to_owned(),
+        "" => UNCHANGED.to_owned(),
         _ if common.is_empty() || value.is_empty() => text.clone(),
         _ if head.ends_with('*') => format!("x{value}"),
         _ => value.to_owned(),

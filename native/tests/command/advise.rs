@@ -168,6 +168,34 @@ fn a_and_b_stand_side_by_side_with_their_crossing() {
 }
 
 #[test]
+fn side_by_side_says_what_it_leaves_out_and_rows_stay_in_their_columns() {
+    let folder = folder("advise-slots");
+    let asked = |words: &str| {
+        let all = format!("advise --from pinned --work 600us --back --machine h100-pcie5 {words}");
+        let ran = spanlift(&folder, &all.split(' ').chain(HERE).collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    let text = asked("--tensors 300x4KiB --in-flight 10000 --link 10");
+    for part in [
+        "h100-pcie5 with a link of 10 GB/s",
+        "The first 256 of 300 items",
+        "Items lie in their slots on an idle host, and no framework is called",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let head = lines.iter().position(|line| line.starts_with("    strategy ")).unwrap();
+    let column = lines[head].find("transfer").unwrap() + "transfer".len();
+    let rows: Vec<&&str> =
+        lines[head + 1..].iter().take_while(|line| line.contains(" s ") || line.contains("s  ")).collect();
+    assert!(rows.iter().any(|row| row.contains("10000 slots")) && 3 < rows.len(), "{text}");
+    assert!(rows.iter().all(|row| row[..column].ends_with('s')), "times end below their head: {text}");
+    let few = asked("--tensors 12x4KiB");
+    assert!(few.contains("  12 items of") && few.contains(", on h100-pcie5\n"), "{few}");
+}
+
+#[test]
 fn text_tells_the_same_and_the_map_is_a_picture() {
     let folder = folder("advise-text");
     let mut args = vec!["advise", "--tensors", "1000x4KB,2x64MiB", "--machine", "tutorial-ci"];

@@ -54,6 +54,9 @@ fn two_axes_are_a_map() {
     assert_eq!(cells.len(), 20);
     assert_eq!(cells[13]["at"], json!([1, 3]));
     assert_eq!(cells[13]["changes"], json!(["pin:x", "h2d_bw=20"]));
+    // What is left as it is has no value, for scripts that read the others.
+    assert_eq!(object["axes"][0]["values"], json!([null, "x"]));
+    assert_eq!(cells[3]["changes"], json!([null, "h2d_bw=20"]));
     assert_eq!(cells[3]["verdict"], "race", "by contract the source may still be read");
     let ends: Vec<i64> = cells.iter().map(|c| c["end_ns"].as_i64().unwrap()).collect();
     assert!(ends[..10].windows(2).all(|e| e[1] <= e[0]) && ends[10..].windows(2).all(|e| e[1] < e[0]));

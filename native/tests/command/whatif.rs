@@ -83,6 +83,23 @@ fn a_change_that_makes_a_race_says_so() {
     assert!(ran.out.contains("verdict by contract: safe before, race after"), "{}", ran.out);
 }
 
+/// Parts of a default stream are blocking streams, which wait for no other.
+#[test]
+fn a_split_that_loses_order_says_which() {
+    let folder = folder("what-if-split");
+    let text = "stream b blocking\ndevice d 8\ndevice e 8\nkernel k on 0 writes d for 10us\n\
+                kernel l on 0 writes e for 10us\nkernel m on b reads e for 10us\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let told = |what: &str| spanlift(&folder, &["run", "p.txt", "--what-if", what]).out;
+    let lost = "order that only a default stream or a call's return kept does not outlast a split";
+    let split = told("split:0=2");
+    assert!(
+        split.contains("verdict by contract: safe before, race after") && split.contains(lost),
+        "{split}"
+    );
+    assert!(!told("h2d_bw*2").contains(lost));
+}
+
 /// The machine that `probe --measure` or `fit` wrote, beside the one that the run is for.
 #[test]
 fn a_machine_of_a_file_is_a_change_too() {

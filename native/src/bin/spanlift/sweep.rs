@@ -23,7 +23,7 @@ use crate::{End, input, ledger, machine, output, whatif};
     \x20 spanlift sweep lesson1.txt --over as-is,unpin:x --over h2d_bw=5..50/10 -o map.svg\n\n\
     AXIS is changes between commas, as `run --what-if` takes them; what stands before the first value holds for those \
     after it. Numbers have ranges: 1..4 in steps of 1, 5..50/10 ten values evenly apart, 1..64*2 each twice the one \
-    before; as-is changes nothing. `spanlift machines NAME` lists the figures.\n\n\
+    before; as-is changes nothing and is null in JSON. `spanlift machines NAME` lists the figures.\n\n\
     One axis gives a table, and with -o small timelines side by side; two give a heat map.")]
 pub(crate) struct SweepArgs {
     /// Program file, JSON or text form, or an operator, which is planned first
@@ -129,15 +129,24 @@ impl Swept<'_> {
         values.collect()
     }
 
+    /// What each axis changes in a cell, as `--what-if` takes it; nothing where it leaves all as it is.
+    fn changes(&self, cell: &Cell) -> Vec<Option<String>> {
+        let values = self.varied().iter().zip(&cell.at[1..]).map(|(axis, &k)| {
+            let changes: Vec<String> = axis.values[k].changes.iter().map(ToString::to_string).collect();
+            (!changes.is_empty()).then(|| changes.join(", "))
+        });
+        values.collect()
+    }
+
     fn object(&self) -> Value {
         let axes = self.varied().iter().map(|axis| {
-            let labels: Vec<&str> = axis.values.iter().map(|v| v.label.as_str()).collect();
+            let labels: Vec<Option<&str>> = axis.values.iter().map(|v| v.value()).collect();
             json!({"name": axis.name, "unit": axis.unit, "values": labels})
         });
         let always: Vec<String> = self.axes[0].values[0].changes.iter().map(ToString::to_string).collect();
         let cells = self.cells.iter().map(|cell| {
             json!({
-                "at": cell.at[1..], "changes": self.values(cell), "end_ns": cell.end,
+                "at": cell.at[1..], "changes": self.changes(cell), "end_ns": cell.end,
                 "verdict": cell.verdict.name(), "ledger": ledger::object(&cell.ledger),
             })
         });

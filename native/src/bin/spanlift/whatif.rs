@@ -92,10 +92,13 @@ fn idle<'c>(changes: &'c [WhatIf], program: &Program, machine: &Machine) -> Vec<
         });
         working.filter_map(|command| command.op.stream()).collect::<BTreeSet<_>>().len()
     };
-    let is_split = |change: &WhatIf| matches!(change, WhatIf::Split { .. } | WhatIf::Streams(_));
     let before = |k: usize| what_if(program, machine, &changes[..k]).map(|made| busy(&made.program));
     let split = (0..changes.len()).filter(|&k| is_split(&changes[k]));
     split.filter(|&k| before(k) == before(k + 1)).map(|k| &changes[k]).collect()
+}
+
+fn is_split(change: &WhatIf) -> bool {
+    matches!(change, WhatIf::Split { .. } | WhatIf::Streams(_))
 }
 
 impl Made {
@@ -145,6 +148,11 @@ impl Made {
         {
             let text = format!("verdict by contract: {} before, {} after", was.name(), is.name());
             out.line(&out.paint(if is == Verdict::Safe { Style::Good } else { Style::Error }, &text));
+            if was == Verdict::Safe && self.changes.iter().any(is_split) {
+                out.line(
+                    "  order that only a default stream or a call's return kept does not outlast a split",
+                );
+            }
         }
         if !marks.is_empty() {
             heading(out, "from mark to mark               before          after     difference");

@@ -73,7 +73,7 @@ fn title(advice: &Advice) -> String {
     format!(
         "The best way to send tensors from {} memory, on {}",
         advice.request.from.name(),
-        advice.machine.name
+        super::words::machine(advice)
     )
 }
 

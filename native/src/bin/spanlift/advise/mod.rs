@@ -138,6 +138,8 @@ fn link(word: &str) -> Result<f64, String> {
 /// Everything that is told.
 struct Advice {
     machine: Machine,
+    /// The rate of the link that stands in place of the machine's, in GB/s.
+    link: Option<f64>,
     request: Request,
     /// Which of cores, load and free memory are this computer's.
     read_here: Vec<&'static str>,
@@ -178,7 +180,8 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
         }
         None => (Vec::new(), Vec::new()),
     };
-    let advice = Advice { machine, request, read_here, ranking, factors, compared, crossings };
+    let link = args.link;
+    let advice = Advice { machine, link, request, read_here, ranking, factors, compared, crossings };
     let drawn = match &args.out {
         Some(path) => {
             let cells = map::cells(&advice, &args.idle).map_err(failed)?;
@@ -232,7 +235,7 @@ fn request(args: &AdviseArgs) -> (Request, Vec<&'static str>) {
 }
 
 fn object(advice: &Advice) -> Value {
-    let Advice { machine, request, read_here, ranking, factors, compared, crossings } = advice;
+    let Advice { machine, link, request, read_here, ranking, factors, compared, crossings } = advice;
     let tensors: Vec<String> = request.tensors.iter().map(ToString::to_string).collect();
     let strategies: Vec<Value> = ranking.strategies.iter().map(|p| prediction(p, request)).collect();
     let excluded: Vec<Value> =
@@ -254,6 +257,7 @@ fn object(advice: &Advice) -> Value {
         .map(|c| {
             json!({
                 "strategy": c.name(), "order": c.order(), "copy_engines": c.engines, "in_flight": c.pipeline.slots(),
+                "items": c.pipeline.items,
                 "time_ms": c.time.as_millis(), "device_bytes": c.memory.device, "pinned_bytes": c.memory.pinned,
                 "pageable_bytes": c.memory.pageable,
             })
@@ -264,7 +268,7 @@ fn object(advice: &Advice) -> Value {
         .map(|c| json!({"varies": c.varies.name(), "at": c.at, "unit": c.varies.unit(), "below": c.below, "above": c.above}))
         .collect();
     json!({
-        "machine": machine.name,
+        "machine": machine.name, "link_gb_per_s": link,
         "request": {
             "tensors": tensors, "count": request.count(), "bytes": request.total(), "from": request.from.name(),
             "work_ns": request.work.0, "back": request.back, "cores": request.cores, "load": request.load,

@@ -17,6 +17,12 @@ pub(super) fn tell(advice: &Advice, out: &mut Out) {
     }
 }
 
+/// The machine's name, and the link that stands in place of its own.
+pub(super) fn machine(advice: &Advice) -> String {
+    let name = &advice.machine.name;
+    advice.link.map_or_else(|| name.clone(), |rate| format!("{name} with a link of {rate} GB/s"))
+}
+
 fn heading(out: &mut Out, text: &str) {
     let text = out.paint(Style::Strong, text);
     out.line(&format!("\n{text}"));
@@ -37,10 +43,7 @@ fn head(advice: &Advice, out: &mut Out) {
         parts.push("results come back".to_owned());
     }
     out.line(
-        &out.paint(
-            Style::Strong,
-            &format!("{}, on {}", parts.join(", "), say::one_line(&advice.machine.name)),
-        ),
+        &out.paint(Style::Strong, &format!("{}, on {}", parts.join(", "), say::one_line(&machine(advice)))),
     );
     out.line("Times are simulated; no GPU is used.");
     if !advice.read_here.is_empty() {
@@ -51,12 +54,15 @@ fn head(advice: &Advice, out: &mut Out) {
 fn ranking(advice: &Advice, out: &mut Out) {
     let ranking = &advice.ranking;
     let repeat = advice.request.repeat;
-    heading(out, "                                      one      made    memory:            bound");
-    let head = "    strategy                     transfer      once    pinned  pageable by";
-    out.line(&out.paint(Style::Strong, head));
+    let ranked = ranking.strategies.iter().map(|p| p.strategy.to_string());
+    let names = ranked.chain(ranking.excluded.iter().map(|e| e.strategy.to_string()));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(28);
+    heading(out, &format!("    {:width$}       one      made    memory:            bound", ""));
+    let head = format!("    {:<width$}  transfer      once    pinned  pageable by", "strategy");
+    out.line(&out.paint(Style::Strong, &head));
     for (k, p) in ranking.strategies.iter().enumerate() {
         let line = format!(
-            "{:>2}{} {:<28} {:>9} {:>9} {:>9} {:>9} {}",
+            "{:>2}{} {:<width$} {:>9} {:>9} {:>9} {:>9} {}",
             k + 1,
             if p.is_whole { " " } else { "*" },
             p.strategy.to_string(),
@@ -80,7 +86,7 @@ fn ranking(advice: &Advice, out: &mut Out) {
         out.line("  * a part was simulated and carried on: such transfers are periodic");
     }
     for e in &ranking.excluded {
-        out.line(&format!(" -  {:<28}  {}", e.strategy.to_string(), e.reason));
+        out.line(&format!(" -  {:<width$}  {}", e.strategy.to_string(), e.reason));
     }
 }
 
@@ -154,13 +160,19 @@ fn pipelines(advice: &Advice, out: &mut Out) {
     let first = &advice.compared[0].pipeline;
     let items = u64::from(first.items);
     heading(out, "A stream for each item (A), or for each stage (B)?");
+    let all = advice.request.count();
     out.line(&format!(
-        "  {} items of {} there{}, {} of work that fills the device, at most {} under way, one thread issues all:\n",
-        grouped(items),
+        "  {}{} items of {} there{}, {} of work that fills the device, at most {} under way, one thread issues all.",
+        if items < all { "The first " } else { "" },
+        if items < all { format!("{} of {}", grouped(items), grouped(all)) } else { grouped(items) },
         first.bytes_in,
         if first.bytes_out.0 > 0 { " and back" } else { "" },
         first.work,
         first.slots(),
+    ));
+    let largest = if advice.request.tensors.len() > 1 { ", all of the largest size" } else { "" };
+    out.line(&format!(
+        "  Items lie in their slots on an idle host{largest}, and no framework is called: less time than ranked above.\n"
     ));
     out.line("  engines  strategy              time      device      pinned    pageable");
     for c in &advice.compared {
