@@ -205,17 +205,17 @@ mod tests {
     /// Streams of all kinds, two threads, few buffers: much is in conflict, much is ordered by detours.
     fn racy(seed: u64, n: usize) -> Program {
         let mut state = seed;
-        let mut below = |n: u64| next(&mut state) % n;
+        let mut below = |n: u64| usize::try_from(next(&mut state) % n).unwrap();
         let mut text = String::from(
             "stream a, b\nstream c blocking\nstream d blocking\nspawn t\nevent e\n\
              pinned x 16\npinned y 16\npageable z 16\ndevice u 16\ndevice v 16\nmanaged m 16\n",
         );
-        let span = |k: u64| ["", "[0..8]", "[8..16]", "[4..12]"][k as usize % 4];
+        let span = |k: usize| ["", "[0..8]", "[8..16]", "[4..12]"][k % 4];
         for _ in 0..n {
-            let stream = ["a", "b", "c", "d", "0", "a", "b"][below(7) as usize];
-            let thread = if seed % 3 == 0 && below(6) == 0 { "t: " } else { "" };
-            let (device, other) = (["u", "v", "m"][below(3) as usize], ["u", "v"][below(2) as usize]);
-            let (host, at) = (["x", "y", "z", "m"][below(4) as usize], span(below(8)));
+            let stream = ["a", "b", "c", "d", "0", "a", "b"][below(7)];
+            let thread = if seed.is_multiple_of(3) && below(6) == 0 { "t: " } else { "" };
+            let (device, other) = (["u", "v", "m"][below(3)], ["u", "v"][below(2)]);
+            let (host, at) = (["x", "y", "z", "m"][below(4)], span(below(8)));
             let line = match below(16) {
                 0..=3 => format!("kernel on {stream} reads {device}{at} writes {other}"),
                 4 | 5 => format!("kernel on {stream} writes {device}{at}"),
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn changes_made_at_once_are_those_made_one_by_one() {
         let (mut n_fixes, mut n_at_once) = (0, 0);
-        for seed in 0..150 {
-            let program = racy(seed, 6 + seed as usize % 37);
+        for seed in 0..150_u32 {
+            let program = racy(seed.into(), 6 + usize::try_from(seed % 37).unwrap());
             for mode in [Mode::Contract, Mode::Typical] {
                 for limit in [1000, 3] {
                     let [each, many] =
