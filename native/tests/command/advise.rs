@@ -187,10 +187,11 @@ fn side_by_side_says_what_it_leaves_out_and_rows_stay_in_their_columns() {
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().position(|line| line.starts_with("    strategy ")).unwrap();
     let column = lines[head].find("transfer").unwrap() + "transfer".len();
-    let rows: Vec<&&str> =
-        lines[head + 1..].iter().take_while(|line| line.contains(" s ") || line.contains("s  ")).collect();
+    let is_row = |line: &&&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let rows: Vec<&&str> = lines[head + 1..].iter().take_while(is_row).collect();
     assert!(rows.iter().any(|row| row.contains("10000 slots")) && 3 < rows.len(), "{text}");
     assert!(rows.iter().all(|row| row[..column].ends_with('s')), "times end below their head: {text}");
+    assert!(rows.iter().all(|row| row.chars().count() <= 80), "no wider than a terminal: {text}");
     let few = asked("--tensors 12x4KiB");
     assert!(few.contains("  12 items of") && few.contains(", on h100-pcie5\n"), "{few}");
 }

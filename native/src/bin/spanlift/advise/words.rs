@@ -57,19 +57,36 @@ fn ranking(advice: &Advice, out: &mut Out) {
     let ranked = ranking.strategies.iter().map(|p| p.strategy.to_string());
     let names = ranked.chain(ranking.excluded.iter().map(|e| e.strategy.to_string()));
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(28);
-    heading(out, &format!("    {:width$}       one      made    memory:            bound", ""));
-    let head = format!("    {:<width$}  transfer      once    pinned  pageable by", "strategy");
+    let rows: Vec<[String; 4]> = ranking
+        .strategies
+        .iter()
+        .map(|p| {
+            let made = if p.setup == Nanos::ZERO { "-".to_owned() } else { p.setup.to_string() };
+            [p.time.to_string(), made, memory(p.memory.pinned), memory(p.memory.pageable)]
+        })
+        .collect();
+    let heads = [["one", "transfer"], ["made", "once"], ["memory:", "pinned"], ["", "pageable"]];
+    // A longer name takes from the columns what they do not need.
+    let spare = if width > 28 { 0 } else { 9 };
+    let widths: Vec<usize> = (0..4)
+        .map(|c| {
+            let cells = rows.iter().map(|row| row[c].as_str()).chain(heads[c]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(spare)
+        })
+        .collect();
+    let across = |cells: [&str; 4]| -> String {
+        cells.into_iter().zip(&widths).map(|(cell, w)| format!(" {cell:>w$}")).collect()
+    };
+    heading(out, &format!("    {:width$}{} bound", "", across(heads.map(|head| head[0]))));
+    let head = format!("    {:<width$}{} by", "strategy", across(heads.map(|head| head[1])));
     out.line(&out.paint(Style::Strong, &head));
-    for (k, p) in ranking.strategies.iter().enumerate() {
+    for (k, (p, row)) in ranking.strategies.iter().zip(&rows).enumerate() {
         let line = format!(
-            "{:>2}{} {:<width$} {:>9} {:>9} {:>9} {:>9} {}",
+            "{:>2}{} {:<width$}{} {}",
             k + 1,
             if p.is_whole { " " } else { "*" },
             p.strategy.to_string(),
-            p.time.to_string(),
-            if p.setup == Nanos::ZERO { "-".to_owned() } else { p.setup.to_string() },
-            memory(p.memory.pinned),
-            memory(p.memory.pageable),
+            across([&row[0], &row[1], &row[2], &row[3]]),
             bound(p),
         );
         out.line(&if k == 0 { out.paint(Style::Good, &line) } else { line });
