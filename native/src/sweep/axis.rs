@@ -57,7 +57,7 @@ const AS_IS: &str = "as-is";
 const UNCHANGED: &str = "as is";
 
 impl Alternative {
-    /// The label for scripts: none for [`as-is`](self), which is no value of what is varied.
+    /// The label for scripts; none where nothing is changed, which is no value of what is varied.
     pub fn value(&self) -> Option<&str> {
         (!self.changes.is_empty() || self.label != UNCHANGED).then_some(&*self.label)
     }
