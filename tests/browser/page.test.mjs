@@ -226,6 +226,25 @@ test("in a narrow window the picture of a chosen finding, and of its orders, com
   await visit.close();
 });
 
+test("what was chosen among the findings keeps the focus, also while others change around it", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const hasFocus = (locator) => locator.evaluate((element) => element === document.activeElement);
+  const choose = async (choice, name, wanted) => {
+    const button = visit.page.locator(choice);
+    await button.focus();
+    await visit.page.keyboard.press("Enter");
+    await harness.eventually(async () => (await button.getAttribute(name)) === wanted, `${choice} was not chosen`);
+    assert.ok(await hasFocus(button), `${choice} has lost the focus`);
+  };
+  await choose("[data-finding='0']", "aria-current", "true");
+  for (const order of ["0", "1", "times"]) await choose(`button[data-order='${order}']`, "aria-pressed", "true");
+  await visit.page.keyboard.press("o");
+  await harness.eventually(async () => (await visit.page.locator(".sl-seen").count()) === 1, "no order is shown");
+  assert.ok(await hasFocus(visit.page.locator("button[data-order='times']")), "a key has taken the focus away");
+  await visit.close();
+});
+
 test("lines that go on to the right are shaded at their edge, until they have been scrolled to their end", async () => {
   const long = `machine h200-pcie5\nstream s\n\n\npinned x 4MiB   # ${"far ".repeat(60)}\ndevice d 4MiB\ncopy d <- x on s\nsync s\n`;
   const edge = async (text) => {

@@ -371,8 +371,7 @@ impl Panels {
         let badge = self.part(".sl-badge");
         badge.set_hidden(findings.is_empty());
         badge.set_text_content(Some(&findings.len().to_string()));
-        let list = self.part(".sl-findings");
-        list.set_text_content(None);
+        let list = self.element("ul", "", "");
         if findings.is_empty() {
             let words = match (&app.model.listing, app.mode) {
                 (None, _) => "Without a program nothing can be checked.",
@@ -407,6 +406,7 @@ impl Panels {
         if findings.len() > 200 {
             append(&list, &self.element("li", "", &format!("and {} more", findings.len() - 200)));
         }
+        renew(&self.part(".sl-findings"), &list);
     }
 
     /// The switch between the times and the orders that show a finding, and what is seen in the shown one.
@@ -667,4 +667,34 @@ pub(super) fn set(element: &Element, name: &str, value: &str) {
 /// Appends a node that is nowhere yet.
 pub(super) fn append(parent: &Element, child: &web_sys::Node) {
     let _ = parent.append_child(child);
+}
+
+/// Makes of `old`'s elements those of `new`. Those at the beginning that are of a kind stay, with other words: what has the focus keeps it.
+fn renew(old: &Element, new: &Element) {
+    for name in ["data-finding", "data-order", "aria-current", "aria-pressed"] {
+        if let Some(value) = new.get_attribute(name) {
+            set(old, name, &value);
+        }
+    }
+    let mut pair = (old.first_element_child(), new.first_element_child());
+    let words = new.text_content().filter(|_| pair.1.is_none());
+    if pair.0.is_none() || pair.1.is_none() {
+        old.set_text_content(words.as_deref());
+    }
+    while let (Some(there), Some(element)) = &pair
+        && there.class_name() == element.class_name()
+    {
+        let next = (there.next_element_sibling(), element.next_element_sibling());
+        renew(there, element);
+        pair = next;
+    }
+    let (mut kept, mut fresh) = pair;
+    while let Some(there) = kept {
+        kept = there.next_element_sibling();
+        there.remove();
+    }
+    while let Some(element) = fresh {
+        fresh = element.next_element_sibling();
+        append(old, &element);
+    }
 }
