@@ -577,89 +577,96 @@ return arg0.children;
 _12: function(arg0) {
 return arg0.classList;
 },
-_13: function(arg0) {
-return arg0.clientHeight;
+_13: function(arg0, arg1) {
+const ret = arg1.className;
+const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+const len1 = WASM_VECTOR_LEN;
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
 _14: function(arg0) {
-return arg0.clientWidth;
+return arg0.clientHeight;
 },
 _15: function(arg0) {
-return arg0.clientX;
+return arg0.clientWidth;
 },
 _16: function(arg0) {
-return arg0.clientY;
+return arg0.clientX;
 },
 _17: function(arg0) {
-arg0.clip();
+return arg0.clientY;
 },
 _18: function(arg0) {
+arg0.clip();
+},
+_19: function(arg0) {
 arg0.closePath();
 },
-_19: function() { return handleError(function (arg0, arg1, arg2) {
+_20: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.closest(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_20: function() { return handleError(function (arg0, arg1, arg2) {
+_21: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.createElement(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_21: function(arg0, arg1, arg2) {
+_22: function(arg0, arg1, arg2) {
 return arg0.createTextNode(getStringFromWasm0(arg1, arg2));
-},
-_22: function(arg0) {
-return arg0.ctrlKey;
 },
 _23: function(arg0) {
 return arg0.ctrlKey;
 },
 _24: function(arg0) {
-return arg0.deltaMode;
+return arg0.ctrlKey;
 },
 _25: function(arg0) {
-return arg0.deltaX;
+return arg0.deltaMode;
 },
 _26: function(arg0) {
-return arg0.deltaY;
+return arg0.deltaX;
 },
 _27: function(arg0) {
+return arg0.deltaY;
+},
+_28: function(arg0) {
 return arg0.devicePixelRatio;
 },
-_28: function() { return handleError(function (arg0, arg1) {
+_29: function() { return handleError(function (arg0, arg1) {
 return arg0.dispatchEvent(arg1);
 }, arguments); },
-_29: function(arg0, arg1, arg2, arg3, arg4) {
+_30: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.fillRect(arg1, arg2, arg3, arg4);
 },
-_30: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_31: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.fillText(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-_31: function(arg0) {
+_32: function(arg0) {
 arg0.fill();
 },
-_32: function(arg0) {
+_33: function(arg0) {
 const ret = arg0.firstElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_33: function(arg0, arg1, arg2, arg3) {
+_34: function(arg0, arg1, arg2, arg3) {
 const ret = arg1.getAttribute(getStringFromWasm0(arg2, arg3));
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_34: function(arg0) {
+_35: function(arg0) {
 return arg0.getBoundingClientRect();
 },
-_35: function() { return handleError(function (arg0, arg1, arg2) {
+_36: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.getContext(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_36: function(arg0) {
+_37: function(arg0) {
 return arg0.height;
 },
-_37: function(arg0) {
+_38: function(arg0) {
 return arg0.hidden;
 },
-_38: function(arg0) {
+_39: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Element;
@@ -668,7 +675,7 @@ result = false;
 }
 return result;
 },
-_39: function(arg0) {
+_40: function(arg0) {
 let result;
 try {
 result = arg0 instanceof HTMLSelectElement;
@@ -677,7 +684,7 @@ result = false;
 }
 return result;
 },
-_40: function(arg0) {
+_41: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Window;
@@ -686,223 +693,234 @@ result = false;
 }
 return result;
 },
-_41: function(arg0, arg1) {
+_42: function(arg0, arg1) {
 const ret = arg0.item(arg1 >>> 0);
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_42: function(arg0, arg1) {
+_43: function(arg0, arg1) {
 const ret = arg1.key;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_43: function(arg0) {
+_44: function(arg0) {
 const ret = arg0.lastElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_44: function(arg0) {
+_45: function(arg0) {
 return arg0.left;
 },
-_45: function(arg0) {
+_46: function(arg0) {
 return arg0.length;
 },
-_46: function(arg0, arg1, arg2) {
+_47: function(arg0, arg1, arg2) {
 arg0.lineTo(arg1, arg2);
 },
-_47: function() { return handleError(function (arg0, arg1, arg2) {
+_48: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.matchMedia(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_48: function(arg0) {
+_49: function(arg0) {
 return arg0.matches;
 },
-_49: function() { return handleError(function (arg0, arg1, arg2) {
+_50: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.matches(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_50: function(arg0) {
+_51: function(arg0) {
 return arg0.metaKey;
 },
-_51: function(arg0, arg1, arg2) {
+_52: function(arg0, arg1, arg2) {
 arg0.moveTo(arg1, arg2);
 },
-_52: function() { return handleError(function (arg0) {
+_53: function() { return handleError(function (arg0) {
 return new ResizeObserver(arg0);
 }, arguments); },
-_53: function() {
+_54: function() {
 return new Object();
 },
-_54: function() { return handleError(function (arg0, arg1) {
+_55: function() { return handleError(function (arg0, arg1) {
 return new Event(getStringFromWasm0(arg0, arg1));
 }, arguments); },
-_55: function(arg0, arg1) {
+_56: function(arg0) {
+const ret = arg0.nextElementSibling;
+return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
+},
+_57: function(arg0, arg1) {
 arg0.observe(arg1);
 },
-_56: function(arg0) {
+_58: function(arg0) {
 return arg0.offsetHeight;
 },
-_57: function(arg0) {
+_59: function(arg0) {
 return arg0.offsetWidth;
 },
-_58: function(arg0) {
+_60: function(arg0) {
 const ret = arg0.ownerDocument;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_59: function(arg0) {
+_61: function(arg0) {
 return arg0.pointerId;
 },
-_60: function(arg0, arg1) {
+_62: function(arg0, arg1) {
 const ret = arg1.pointerType;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_61: function(arg0) {
+_63: function(arg0) {
 arg0.preventDefault();
 },
-_62: function() { return handleError(function (arg0, arg1, arg2) {
+_64: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_63: function(arg0, arg1, arg2, arg3, arg4) {
+_65: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.rect(arg1, arg2, arg3, arg4);
 },
-_64: function() { return handleError(function (arg0, arg1, arg2) {
+_66: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_65: function() { return handleError(function (arg0, arg1, arg2) {
+_67: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_66: function(arg0) {
+_68: function(arg0) {
 arg0.remove();
 },
-_67: function() { return handleError(function (arg0, arg1) {
+_69: function() { return handleError(function (arg0, arg1) {
 return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-_68: function(arg0) {
+_70: function(arg0) {
 arg0.restore();
 },
-_69: function(arg0) {
+_71: function(arg0) {
 arg0.save();
 },
-_70: function(arg0) {
+_72: function(arg0) {
 return arg0.scrollTop;
 },
-_71: function() { return handleError(function () {
+_73: function() { return handleError(function () {
 second();
 }, arguments); },
-_72: function(arg0) {
+_74: function(arg0) {
 return arg0.selectedIndex;
 },
-_73: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_75: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_74: function() { return handleError(function (arg0, arg1) {
+_76: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-_75: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_77: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_76: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_78: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-_77: function(arg0, arg1, arg2) {
+_79: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-_78: function(arg0, arg1, arg2) {
+_80: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_79: function(arg0, arg1) {
+_81: function(arg0, arg1) {
 arg0.fillStyle = arg1;
 },
-_80: function(arg0, arg1, arg2) {
+_82: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_81: function(arg0, arg1) {
+_83: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_82: function(arg0, arg1) {
+_84: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-_83: function(arg0, arg1) {
+_85: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-_84: function(arg0, arg1) {
+_86: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-_85: function(arg0, arg1) {
+_87: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_86: function(arg0, arg1) {
+_88: function(arg0, arg1) {
 arg0.selectedIndex = arg1;
 },
-_87: function(arg0, arg1) {
+_89: function(arg0, arg1) {
 arg0.strokeStyle = arg1;
 },
-_88: function(arg0, arg1, arg2) {
+_90: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_89: function(arg0, arg1, arg2) {
+_91: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_90: function(arg0, arg1, arg2) {
+_92: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_91: function(arg0, arg1) {
+_93: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
 },
-_92: function(arg0) {
+_94: function(arg0) {
 return arg0.shiftKey;
 },
-_93: function(arg0) {
+_95: function(arg0) {
 return arg0.shiftKey;
 },
-_94: function() {
+_96: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_95: function() {
+_97: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_96: function() {
+_98: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_97: function() {
+_99: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_98: function(arg0, arg1, arg2, arg3, arg4) {
+_100: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.strokeRect(arg1, arg2, arg3, arg4);
 },
-_99: function(arg0) {
+_101: function(arg0) {
 arg0.stroke();
 },
-_100: function(arg0) {
+_102: function(arg0) {
 return arg0.style;
 },
-_101: function(arg0) {
+_103: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_102: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_104: function(arg0, arg1) {
+const ret = arg1.textContent;
+var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+var len1 = WASM_VECTOR_LEN;
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
+},
+_105: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_103: function(arg0) {
+_106: function(arg0) {
 return arg0.top;
 },
-_104: function(arg0) {
+_107: function(arg0) {
 return arg0.width;
 },
-_105: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _106);
+_108: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _109);
 },
-_107: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _108);
+_110: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _111);
 },
-_109: function(arg0, arg1) {
+_112: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -919,11 +937,11 @@ __proto__: null,
 "./course_bg.js": import0,
 };
 }
-function _108(arg0, arg1) {
-wasm._108(arg0, arg1);
+function _111(arg0, arg1) {
+wasm._111(arg0, arg1);
 }
-function _106(arg0, arg1, arg2) {
-wasm._106(arg0, arg1, arg2);
+function _109(arg0, arg1, arg2) {
+wasm._109(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
