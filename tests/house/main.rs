@@ -213,8 +213,12 @@ fn detours(path: &str, text: &str) -> Vec<String> {
     if is_loose {
         found.push(format!("{path}: a test program of one file; a folder beside it takes it in"));
     }
-    for (number, line) in text.lines().enumerate().filter(|_| path == "tests/run") {
-        if line.contains("cargo test") && line.contains(" -p ") {
+    let is_script = path == "tests/run";
+    for (number, line) in text.lines().enumerate().filter(|_| is_script || path.starts_with("tests/browser/"))
+    {
+        if is_script && line.contains("cargo test") && line.contains(" -p ")
+            || line.contains("\"cargo\"") && line.contains("\"-p\"")
+        {
             found.push(format!("{path}:{}: builds a package anew: --workspace does not", number + 1));
         }
     }
@@ -453,6 +457,8 @@ fn planted_detours_are_found() {
     check("core/tests/program/one.rs", "#[test] fn f() {}", 0);
     check("tests/run", "cargo test -p spanlift --test program", 1);
     check("tests/run", "cargo test --workspace --test program\ncargo run -p spanlift", 0);
+    check("tests/browser/one.mjs", r#"execFile("cargo", ["run", "-p", "spanlift-viewer"])"#, 1);
+    check("tests/browser/one.mjs", r#"execFile("cargo", ["build", "--workspace"])"#, 0);
     check("README.md", "cargo test -p spanlift", 0);
 }
 
