@@ -16,7 +16,7 @@ mod rust;
 mod torch;
 mod turns;
 
-use super::command::{Alloc, Command, Op, Region, ThreadId};
+use super::command::{Alloc, Command, FreeVia, Op, Region, ThreadId};
 use super::names::legacy_device;
 use super::{Program, text};
 use crate::ordered::{BTreeMap, CollectVec};
@@ -81,6 +81,8 @@ struct Idents {
     graphs: Vec<String>,
     /// Of each buffer its declaration.
     allocs: Vec<Option<Alloc>>,
+    /// Of each buffer whether it is unregistered instead of freed: whoever made its memory pinned did not allocate it so.
+    is_registered: Vec<bool>,
     /// Of each stream its device.
     devices: Vec<u32>,
     /// Of each thread its commands.
@@ -97,7 +99,7 @@ impl Idents {
         let mut ident = |name: &str| unique(&mut taken, name);
         // The streams that nobody declares have numbers for names.
         let stream = |name| if legacy_device(name).is_some() { "default_stream" } else { name };
-        let mut allocs = vec![None; names.n_buffers()];
+        let (mut allocs, mut is_registered) = (vec![None; names.n_buffers()], vec![false; names.n_buffers()]);
         let mut devices: Vec<u32> =
             names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect_vec();
         let mut calls = vec![Vec::new(); names.n_threads()];
@@ -107,6 +109,7 @@ impl Idents {
                 Op::Alloc(alloc) => {
                     let _ = allocs[alloc.buffer.index()].get_or_insert_with(|| alloc.clone());
                 }
+                Op::Free { buffer, via: FreeVia::Unregister, .. } => is_registered[buffer.index()] = true,
                 Op::Stream { stream, dev, .. } => devices[stream.index()] = *dev,
                 _ => {}
             }
@@ -119,6 +122,7 @@ impl Idents {
             channels: names.channels.names().map(&mut ident).collect_vec(),
             graphs: names.graphs.names().map(&mut ident).collect_vec(),
             allocs,
+            is_registered,
             devices,
             calls,
             taken,

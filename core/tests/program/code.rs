@@ -415,13 +415,147 @@ fn programs() -> Vec<(String, Program)> {
     all_shipped().into_iter().filter(|(_, p)| p.len() < 2000).chain(random).collect()
 }
 
+/// PyTorch as far as the texts use it: nothing is moved, but sizes, ends and types are looked at as there, and names that are gone are
+/// gone. Each text, apart from the next by a line that none has, is run to its end, its threads too.
+const TORCH: &str = r"
+import faulthandler, queue, sys, threading, types
+
+faulthandler.dump_traceback_later(60, exit=True)
+ENDS = {'uint8': (0, 255), 'int8': (-128, 127), 'int16': (-2**15, 2**15 - 1), 'int32': (-2**31, 2**31 - 1), 'int64': (-2**63, 2**63 - 1),
+        'float16': 65504, 'bfloat16': 3.3895313892515355e38, 'float32': 3.4028234663852886e38, 'float64': 1.8e308,
+        'complex64': 3.4028234663852886e38, 'complex128': 1.8e308}
+BYTES = dict(zip(ENDS, [1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16]))
+Dtype = type('Dtype', (str,), {})
+
+def holds(dtype, value):
+    ends = ENDS[dtype]
+    low, high = ends if isinstance(ends, tuple) else (-ends, ends)
+    assert low <= value <= high or abs(value) == float('inf') and not isinstance(ends, tuple), f'{value} is no {dtype}'
+
+class Tensor:
+    def __init__(self, n, dtype, shape=None):
+        self.n, self.dtype, self.shape = n, dtype, shape or (n,)
+    def __getitem__(self, part):
+        assert 0 <= part.start <= part.stop <= self.n or part.start == part.stop, part
+        return Tensor(part.stop - part.start, self.dtype)
+    def as_strided(self, shape, strides, at):
+        assert len(shape) == len(strides) and all(s >= 0 for s in strides)
+        assert at >= 0 and at + sum((n - 1) * s for n, s in zip(shape, strides)) < self.n or 0 in shape
+        n = 1
+        for dim in shape:
+            n *= dim
+        return Tensor(n, self.dtype, shape)
+    def reshape(self, *shape):
+        made = Tensor(0, self.dtype).as_strided(shape, (0,) * len(shape), -1) if 0 in shape else Tensor(10**18, self.dtype).as_strided(shape, (0,) * len(shape), 0)
+        assert made.n == self.n
+        return made
+    def view(self, dtype):
+        n = self.n * BYTES[self.dtype]
+        assert n % BYTES[dtype] == 0
+        return Tensor(n // BYTES[dtype], dtype)
+    def copy_(self, src, non_blocking=False):
+        assert self.shape == src.shape and self.dtype == src.dtype, (self.shape, src.shape)
+    def fill_(self, value): holds(self.dtype, value)
+    def __eq__(self, value): return holds(self.dtype, value) or self
+    def all(self): return True
+    def sum(self): pass
+    def data_ptr(self): return id(self)
+    def record_stream(self, stream): assert isinstance(stream, Handle)
+
+class Handle:
+    def __init__(self, device=0, priority=0): pass
+    def __getattr__(self, name):
+        assert name in NAMES[type(self).__name__], name
+        return lambda *args: name == 'query'
+    def __enter__(self): pass
+    def __exit__(self, *why): pass
+
+class Stream(Handle): pass
+class Event(Handle): pass
+class CUDAGraph(Handle): pass
+
+NAMES = {'Stream': ['synchronize', 'query', 'wait_event'], 'Event': ['record', 'synchronize', 'query'],
+         'CUDAGraph': ['capture_begin', 'capture_end', 'replay']}
+
+def made(n, dtype, device=None, pin_memory=False):
+    assert not (device and pin_memory)
+    return Tensor(n, dtype)
+
+def full(shape, value, dtype, device=None, pin_memory=False):
+    holds(dtype, value)
+    return made(shape[0], dtype, device, pin_memory)
+
+def done(*args): pass
+registered = set()
+runtime = types.SimpleNamespace(cudaHostRegister=lambda at, n, flags: registered.add(at), cudaHostUnregister=registered.remove)
+torch = types.ModuleType('torch')
+torch.empty, torch.full, torch.inf = made, full, float('inf')
+vars(torch).update((name, Dtype(name)) for name in ENDS)
+torch.cuda = types.SimpleNamespace(
+    Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, stream=lambda of: of, default_stream=Stream, synchronize=done, _sleep=done,
+    clock_rate=lambda: 1000, cudart=lambda: runtime)
+clock = iter(range(10**12))
+sys.modules['torch'] = torch
+sys.modules['time'] = types.SimpleNamespace(sleep=done, perf_counter=lambda: next(clock) * 1e18)
+failed = []
+threading.excepthook = lambda why: failed.append(why.exc_value)
+for k, text in enumerate(sys.stdin.read().split('\f')):
+    try:
+        exec(compile(text, f'text {k}', 'exec'), {})
+        [thread.join() for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
+    except Exception as why:
+        failed.append(why)
+    if failed:
+        sys.exit(f'text {k}: {failed[0]!r}\n{text}')
+";
+
 #[test]
-fn python_takes_the_text() {
-    // All texts at once, apart by a line that none has.
-    let all: Vec<String> = programs().iter().map(|(_, p)| p.to_code(Language::PyTorch)).collect();
-    let judge = "import sys\nfor k, text in enumerate(sys.stdin.read().split('\\f')):\n    compile(text, f'text {k}', 'exec')\n";
+fn numbers_are_what_their_types_hold() {
+    for (contents, told) in [
+        ("u8 fill 300", "255"),
+        ("u8 fill -0.5", "0"),
+        ("i8 fill -300", "-128"),
+        ("i16 fill 1.9", "1"),
+        ("i64 fill 1e19", "9223372036854775807"),
+        ("i64 fill -1e19", "-9223372036854775808"),
+        ("f16 fill 65504", "65504.0"),
+        ("f16 fill 65519.9", "65504.0"),
+        ("f16 fill 65520", "torch.inf"),
+        ("f16 fill 0.1", "0.1"),
+        ("bf16 fill -3.396e38", "-3.3895313892515355e38"),
+        ("bf16 fill 3.3961775292304957e38", "torch.inf"),
+        ("f32 fill 3.40282356e38", "3.4028234663852886e38"),
+        ("f32 fill -3.4028235677973366e38", "-torch.inf"),
+        ("c32 fill 1e39", "torch.inf"),
+        ("f64 fill 1e39", "1e39"),
+    ] {
+        let line = format!(".fill_({told})");
+        let code = Program::from_text(&format!("pinned x 4KiB\nwrite x = {contents}\n")).unwrap();
+        let code = code.to_code(Language::PyTorch);
+        assert!(code.contains(&line), "{contents}: no {line} in\n{code}");
+    }
+}
+
+#[test]
+fn python_runs_the_text() {
+    let told = "stream s\npinned r 4KiB = u8 fill 300\ndevice d 4KiB = f16 fill -1e9\ncopy d <- r on s\nsync s\n\
+                free r via unregister\nread r expect u8 fill 300\nwrite r = i32 fill 1.5\nread d[0..64] expect f16 fill -1e9\n";
+    let told = Program::from_text(told).unwrap();
+    // Random programs use what they have freed: here nothing is.
+    let kept = |(name, program): (String, Program)| {
+        if !name.starts_with("seed") {
+            return Some(program);
+        }
+        let takes_away = |line: &&str| !line.contains("free ") && !line.contains("destroy ");
+        let text = program.to_text();
+        let text: Vec<&str> = text.lines().filter(takes_away).collect();
+        Program::from_text(&(text.join("\n") + "\n")).ok()
+    };
+    let programs: Vec<Program> = programs().into_iter().filter_map(kept).chain([told]).collect();
+    assert!(programs.len() > 60, "{}", programs.len());
+    let all: Vec<String> = programs.iter().map(|p| p.to_code(Language::PyTorch)).collect();
     let mut python = Command::new("python3");
-    python.args(["-c", judge]);
+    python.args(["-c", TORCH]);
     let Some(why) = judged(python, &all.join("\u{c}")) else { return };
     assert_eq!(why, "");
 }
@@ -436,7 +570,7 @@ typedef int cudaError_t; typedef struct S *cudaStream_t; typedef struct E *cudaE
 typedef struct G *cudaGraph_t; typedef struct X *cudaGraphExec_t;
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
-enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaSuccess = 0 };
+enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaHostRegisterDefault, cudaSuccess = 0 };
 cudaError_t cudaSetDevice(int);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned); cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned, int);
@@ -444,7 +578,7 @@ template <class T> cudaError_t cudaMalloc(T **, size_t); template <class T> cuda
 template <class T> cudaError_t cudaMallocManaged(T **, size_t, unsigned = 1);
 template <class T> cudaError_t cudaMallocAsync(T **, size_t, cudaStream_t);
 cudaError_t cudaFree(void *); cudaError_t cudaFreeHost(void *); cudaError_t cudaFreeAsync(void *, cudaStream_t);
-cudaError_t cudaHostUnregister(void *);
+cudaError_t cudaHostRegister(void *, size_t, unsigned); cudaError_t cudaHostUnregister(void *);
 cudaError_t cudaMemcpy(void *, const void *, size_t, cudaMemcpyKind);
 cudaError_t cudaMemcpyAsync(void *, const void *, size_t, cudaMemcpyKind, cudaStream_t);
 cudaError_t cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind);

@@ -18,11 +18,12 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// An empty folder of its own, with this name in its name.
+/// An empty folder of its own, with this name in its name and in one of the test's, which may have a process for itself.
 pub(crate) fn folder(name: &str) -> PathBuf {
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    let test = std::thread::current().name().unwrap_or_default().replace("::", "-");
     let own = format!("{name}-{}", TAKEN.fetch_add(1, Ordering::Relaxed));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command").join(own);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command").join(test).join(own);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder

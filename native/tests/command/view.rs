@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use spanlift::Program;
+use spanlift::program::code::Language;
 
 use crate::kit::{folder, names, spanlift, spanlift_reading};
 
@@ -63,6 +65,40 @@ fn a_picture_shows_a_program_or_a_trace() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
         let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
         assert!(svg.starts_with("<svg ") && svg.contains(fragment), "{svg}");
+    }
+}
+
+#[test]
+fn a_program_is_written_as_code() {
+    let folder = folder("code");
+    std::fs::write(folder.join("lesson1.txt"), LESSON).unwrap();
+    std::fs::write(folder.join("run.json"), TRACE).unwrap();
+    let program = Program::from_text(LESSON).unwrap();
+    for (ending, language) in [("py", Language::PyTorch), ("cu", Language::Cuda), ("rs", Language::Rust)] {
+        let out = format!("out.{ending}");
+        let ran = spanlift(&folder, &["view", "lesson1.txt", "-o", &out]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+        let written = std::fs::read_to_string(folder.join(out)).unwrap();
+        assert_eq!(written, program.to_code(language));
+    }
+    // An operator is the program that it becomes.
+    let operator = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/operators/normal.txt");
+    std::fs::copy(operator, folder.join("operator.txt")).unwrap();
+    let ran = spanlift(&folder, &["view", "operator.txt", "-o", "operator.py"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let written = std::fs::read_to_string(folder.join("operator.py")).unwrap();
+    assert!(written.contains("import torch\n") && written.contains(".copy_("), "{written}");
+    for (args, words) in [
+        (vec!["run.json"], "error: run.json: holds no program, of which there would be code\n"),
+        (
+            vec!["lesson1.txt", "lesson1.txt"],
+            "error: no.py: code is of one file; a page (.html) shows several\n",
+        ),
+        (vec![], "error: no.py: code is of one file; a page (.html) shows several\n"),
+    ] {
+        let ran = spanlift(&folder, &[&["view", "-o", "no.py"], &args[..]].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (2, words));
+        assert!(!folder.join("no.py").exists());
     }
 }
 

@@ -378,6 +378,11 @@ impl Writer<'_> {
                         format!("cudaMallocAsync(&{name}, {n}, {});", self.stream(on))
                     }
                     (Space::Device, None) => format!("cudaMalloc(&{name}, {n});"),
+                    (Space::Pinned, _) if ids.is_registered[alloc.buffer.index()] => {
+                        format!(
+                            "{name} = (char *)malloc({n}); cudaHostRegister({name}, {n}, cudaHostRegisterDefault);"
+                        )
+                    }
                     (Space::Pinned, _) => format!("cudaMallocHost(&{name}, {n});"),
                     (Space::Pageable, _) => format!("{name} = (char *)malloc({n});"),
                     (Space::Managed, _) => format!("cudaMallocManaged(&{name}, {n});"),

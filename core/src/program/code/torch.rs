@@ -253,8 +253,11 @@ impl Writer<'_> {
                     || alloc.reuse.is_some();
                 self.alloc(alloc, &mut needs_words)
             }
+            Op::Free { buffer, via: FreeVia::Unregister, .. } => {
+                format!("torch.cuda.cudart().cudaHostUnregister({}.data_ptr())", ids.buffers[buffer.index()])
+            }
             Op::Free { buffer, via, .. } => {
-                needs_words = matches!(via, FreeVia::FreeAsync | FreeVia::RawPool | FreeVia::Unregister);
+                needs_words = matches!(via, FreeVia::FreeAsync | FreeVia::RawPool);
                 format!("del {}", ids.buffers[buffer.index()])
             }
             Op::RecordStream { buffer, stream } => {
@@ -284,14 +287,14 @@ impl Writer<'_> {
             }
             Op::HostRead { region, expect: Some(Contents::Fill { dtype, value }) } => {
                 let typed = self.typed(region, *dtype)?;
-                format!("assert ({typed} == {value:?}).all()")
+                format!("assert ({typed} == {}).all()", held(*dtype, *value))
             }
             Op::HostRead { region, .. } => {
                 needs_words = true;
                 format!("{}.sum()", self.part(region)?)
             }
             Op::HostWrite { region, contents: Some(Contents::Fill { dtype, value }) } => {
-                format!("{}.fill_({value:?})", self.typed(region, *dtype)?)
+                format!("{}.fill_({})", self.typed(region, *dtype)?, held(*dtype, *value))
             }
             Op::HostWrite { region, contents } => {
                 needs_words = contents.is_some();
@@ -359,8 +362,10 @@ impl Writer<'_> {
 
     fn alloc(&self, alloc: &Alloc, needs_words: &mut bool) -> String {
         let name = &self.ids.buffers[alloc.buffer.index()];
+        let is_registered = alloc.space == Space::Pinned && self.ids.is_registered[alloc.buffer.index()];
         let place = match alloc.space {
             Space::Device | Space::Managed => format!(", device=\"cuda:{}\"", alloc.dev),
+            Space::Pinned if is_registered => String::new(),
             Space::Pinned => ", pin_memory=True".to_owned(),
             Space::Pageable => String::new(),
         };
@@ -369,8 +374,9 @@ impl Writer<'_> {
         let made = match &alloc.contents {
             Some(Contents::Fill { dtype, value }) if whole(*dtype) => {
                 format!(
-                    "torch.full(({},), {value:?}, dtype={}{place}).view(torch.uint8)",
+                    "torch.full(({},), {}, dtype={}{place}).view(torch.uint8)",
                     alloc.bytes / dtype.bytes(),
+                    held(*dtype, *value),
                     torch_dtype(*dtype)
                 )
             }
@@ -383,6 +389,12 @@ impl Writer<'_> {
         // Memory of a pool belongs to the stream that is current.
         match alloc.stream.filter(|_| alloc.space == Space::Device) {
             Some(home) => self.on(home, &format!("{name} = {made}")),
+            None if is_registered => {
+                format!(
+                    "{name} = {made}; torch.cuda.cudart().cudaHostRegister({name}.data_ptr(), {}, 0)",
+                    alloc.bytes
+                )
+            }
             None => format!("{name} = {made}"),
         }
     }
@@ -459,6 +471,32 @@ impl Writer<'_> {
 /// What was seen ready was waited for.
 fn asked(of: &str, ready: bool) -> String {
     if ready { format!("while not {of}.query(): pass") } else { format!("{of}.query()") }
+}
+
+/// A number as a type holds it: PyTorch takes none that is beyond the type's ends.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "integers end where their type does, far within 128 bits"
+)]
+fn held(dtype: Dtype, value: f64) -> String {
+    // The largest, and from where on a number rounds to infinity.
+    let (largest, end) = match dtype {
+        Dtype::U8 => return (value as i128).clamp(0, 255).to_string(),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            let end = 1 << (8 * dtype.bytes() - 1);
+            return (value as i128).clamp(-end, end - 1).to_string();
+        }
+        Dtype::F16 => (65_504.0, 65_520.0),
+        Dtype::Bf16 => (f32::from_bits(0x7f7f_0000).into(), f32::from_bits(0x7f7f_8000).into()),
+        Dtype::F32 | Dtype::C32 => (f32::MAX.into(), f64::from(f32::MAX) + (1_u128 << 103) as f64),
+        Dtype::F64 | Dtype::C64 => (f64::MAX, f64::INFINITY),
+    };
+    if value.abs() < end {
+        format!("{:?}", value.clamp(-largest, largest))
+    } else {
+        let sign = if value < 0.0 { "-" } else { "" };
+        format!("{sign}torch.inf")
+    }
 }
 
 fn torch_dtype(dtype: Dtype) -> &'static str {

@@ -173,16 +173,17 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Make an interactive page, or a static picture, of programs, operators, traces, memory layouts and snapshots
+/// Make an interactive page, or a static picture, of programs, operators, traces, memory layouts and snapshots; or code of programs
 ///
 /// In the page one searches, measures ranges, edits programs, asks what if, compares two files and opens more of them.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  spanlift view run.pt.trace.json.gz -o run.html\n  spanlift view --serve run.pt.trace.json.gz\n\n\
+    after_help = "Examples:\n  spanlift view run.pt.trace.json.gz -o run.html\n  spanlift view --serve run.pt.trace.json.gz\n  \
+    spanlift view lesson1.txt -o lesson1.py\n\n\
     Programs are simulated in the page; in that of an operator, operators are planned and applied too. The page is one\n\
     file and works offline. Without a FILE it holds an example to begin with, and all programs that ship to choose from.\n\
     With --serve no file is written: a browser on this machine gets page and data from the address that is printed, until\n\
-    ctrl-C."
+    ctrl-C. In code, what a language has no call for is a comment."
 )]
 pub(crate) struct ViewArgs {
     /// Program files, operators as text or JSON, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's
@@ -192,7 +193,8 @@ pub(crate) struct ViewArgs {
     /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N
     #[arg(long, value_name = "DEVICE")]
     pub(crate) to: Option<Device>,
-    /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
+    /// Where to write: .html for the page, .svg for a picture, .py (PyTorch), .cu (CUDA C++) or .rs (Rust) for the code of a program
+    /// [default: the first file's name with .html, here]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
     /// Hand the page to a browser on this machine instead of writing it: for large files

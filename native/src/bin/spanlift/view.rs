@@ -1,4 +1,4 @@
-//! `spanlift view`: programs, traces, memory layouts and snapshots as one interactive page, or as a static picture.
+//! `spanlift view`: programs, traces, memory layouts and snapshots as one interactive page or a static picture, programs as code.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::memory::{MoveKind, Target};
+use spanlift::program::code::Language;
 use spanlift::trace::{self, Source, Trace};
 use spanlift::{Nanos, sim};
 use spanlift_native::programs;
@@ -32,6 +33,7 @@ const FIRST: &str = "demo-h2d-pinned-overwritten";
 enum Form {
     Page,
     Picture,
+    Code(Language),
 }
 
 /// A file that was opened.
@@ -63,13 +65,12 @@ enum Figures {
 
 pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
     let (path, form) = target(args)?;
-    if form == Form::Picture && args.files.len() != 1 {
-        return Err(Fail::at(
-            &path.display().to_string(),
-            "a picture shows one file; a page (.html) shows several",
-        ));
+    if form != Form::Page && args.files.len() != 1 {
+        let what = if form == Form::Picture { "a picture shows" } else { "code is of" };
+        let words = format!("{what} one file; a page (.html) shows several");
+        return Err(Fail::at(&path.display().to_string(), words));
     }
-    let (mut items, mut figures, mut pictures) = (Vec::new(), Vec::new(), String::new());
+    let (mut items, mut figures, mut text) = (Vec::new(), Vec::new(), String::new());
     let mut large = None;
     for file in &args.files {
         let opened = open(file, args)?;
@@ -79,7 +80,8 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         match form {
             // A large trace is kept once: the page has its bytes.
             Form::Page => items.push(opened.item),
-            Form::Picture => pictures.push_str(&picture(&opened)),
+            Form::Picture => text = picture(&opened),
+            Form::Code(language) => text = code(&opened, language, file)?,
         }
         figures.push(opened.figures);
     }
@@ -100,10 +102,9 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         return serve(args, &items, &figures, out);
     }
     output::is_free(&path)?;
-    let text = match form {
-        Form::Page => page_with(&items, &examples(items.iter().any(PageItem::is_operator))),
-        Form::Picture => pictures,
-    };
+    if form == Form::Page {
+        text = page_with(&items, &examples(items.iter().any(PageItem::is_operator)));
+    }
     output::write(&path, text.as_bytes())?;
     match args.report.format {
         Format::Json => {
@@ -181,9 +182,12 @@ fn target(args: &ViewArgs) -> Result<(PathBuf, Form), Fail> {
     match ending.as_str() {
         "html" | "htm" => Ok((path.clone(), Form::Page)),
         "svg" => Ok((path.clone(), Form::Picture)),
+        "py" => Ok((path.clone(), Form::Code(Language::PyTorch))),
+        "cu" => Ok((path.clone(), Form::Code(Language::Cuda))),
+        "rs" => Ok((path.clone(), Form::Code(Language::Rust))),
         _ => Err(Fail::at(
             &path.display().to_string(),
-            "the output's name ends in .html (a page) or .svg (a picture)",
+            "the output's name ends in .html (a page), .svg (a picture), or .py, .cu or .rs (a program's code)",
         )),
     }
 }
@@ -280,6 +284,16 @@ fn picture(opened: &Opened) -> String {
         options.findings = findings(program, Mode::Contract);
     }
     timeline_svg(trace, &options)
+}
+
+/// The program of a file in a language.
+fn code(opened: &Opened, language: Language, file: &Path) -> Result<String, Fail> {
+    let program = match &opened.shown {
+        Shown::Trace(trace) => trace.program.as_ref(),
+        Shown::Memory(_) => None,
+    };
+    let code = program.map(|program| program.to_code(language));
+    code.ok_or_else(|| Fail::at(&say::place(file), "holds no program, of which there would be code"))
 }
 
 impl Figures {
