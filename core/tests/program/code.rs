@@ -546,9 +546,9 @@ fn python_runs_the_text() {
         if !name.starts_with("seed") {
             return Some(program);
         }
-        let takes_away = |line: &&str| !line.contains("free ") && !line.contains("destroy ");
+        let stays = |line: &&str| !line.contains("free ") && !line.contains("destroy ");
         let text = program.to_text();
-        let text: Vec<&str> = text.lines().filter(takes_away).collect();
+        let text: Vec<&str> = text.lines().filter(stays).collect();
         Program::from_text(&(text.join("\n") + "\n")).ok()
     };
     let programs: Vec<Program> = programs().into_iter().filter_map(kept).chain([told]).collect();
