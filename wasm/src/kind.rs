@@ -30,7 +30,7 @@ pub enum Kind {
 /// JSON list is a trace; whatever is no JSON is an operator or a program in the text form, by its first word.
 ///
 /// # Errors
-/// One line for a JSON object that is none of them, and for a packed or an SQLite file.
+/// One line for a JSON object that is none of them, for markup, and for a packed or an SQLite file.
 pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match bytes {
@@ -48,6 +48,7 @@ pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
         Some(b'[') => Ok(Kind::Trace),
         Some(b'{') => of_object(bytes),
+        Some(b'<') => Err("a web page or other markup, which a browser opens".to_owned()),
         _ if Script::is_one(&String::from_utf8_lossy(bytes)) => Ok(Kind::Operator),
         _ => Ok(Kind::Program),
     }
@@ -130,6 +131,7 @@ mod tests {
         check(r#"{"a": 1, "b": "#, Some(Kind::Program));
         check(r#"{"op\u0073": []}"#, Some(Kind::Program));
         check("{}", None);
+        check("\n<!doctype html>", None);
         check(r#"{"storages": []}"#, Some(Kind::Layout));
         check(r#"{"note": "ops", "tensors": [], "storages": []}"#, Some(Kind::Layout));
     }

@@ -168,6 +168,62 @@ fn a_file_that_is_not_there_or_no_file_is_refused() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_told_as_what_it_is() {
+    let folder = folder("other-kinds");
+    let files: [(&str, &[u8]); 6] = [
+        ("page", b"\n<!doctype html>\n<p>1\n<p>2\n"),
+        ("trace", b"{\"schemaVersion\": 1, \"traceEvents\": []}"),
+        ("layout", b"{\"storages\": [], \"tensors\": []}"),
+        ("snapshot", b"\x80\x04}\x94."),
+        ("operator", b"operator\nA = identity 4\n"),
+        ("program", b"stream s\n"),
+    ];
+    for (name, bytes) in files {
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+    let page = "a web page or other markup, which a browser opens";
+    let trace = "a trace, which `spanlift analyze` and `view` read";
+    let layout = "a memory layout, which `spanlift memory` and `view` read";
+    let snapshot = "a memory snapshot, which `spanlift analyze` and `view` read";
+    let operator = "an operator, which `spanlift check`, `run` and `view` read";
+    let program = "a program, which `spanlift check`, `run` and `view` read";
+    for (command, needed, others) in [
+        ("check", "program", [("page", page), ("trace", trace), ("layout", layout), ("snapshot", snapshot)]),
+        ("run", "program", [("page", page), ("trace", trace), ("layout", layout), ("snapshot", snapshot)]),
+        (
+            "analyze",
+            "trace",
+            [("page", page), ("program", program), ("layout", layout), ("operator", operator)],
+        ),
+        (
+            "memory",
+            "memory layout",
+            [("page", page), ("trace", trace), ("program", program), ("snapshot", snapshot)],
+        ),
+    ] {
+        for (file, what) in others {
+            let ran = spanlift(&folder, &[command, file]);
+            let behind = if file == "page" { String::new() } else { format!("; a {needed} is needed") };
+            let expected = format!("error: {file}: {what}{behind}\n");
+            assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{command}");
+        }
+    }
+    std::fs::write(folder.join("list"), "[{\"ph\": \"X\"}]").unwrap();
+    let ran = spanlift(&folder, &["memory", "list"]);
+    assert_eq!(ran.err, format!("error: list: {trace}; a memory layout is needed\n"));
+    // What is no kind at all is told by the reader of what is needed.
+    std::fs::write(folder.join("words"), "hello there").unwrap();
+    let ran = spanlift(&folder, &["check", "words"]);
+    assert!(ran.err.starts_with("error: words: line 1: "), "{}", ran.err);
+    // A file that is checked as it is read says the same.
+    let mut large = b"{\"schemaVersion\": 1, \"traceEvents\": [".to_vec();
+    large.resize(17 << 20, b' ');
+    std::fs::write(folder.join("trace"), large).unwrap();
+    let ran = spanlift(&folder, &["check", "trace"]);
+    assert_eq!(ran.err, format!("error: trace: {trace}; a program is needed\n"));
+}
+
+#[test]
 fn no_output_replaces_an_input_or_another_output() {
     let folder = folder("outputs");
     let machine = r#"{"name": "mine", "h2d_bw": 20}"#;

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         is_picture(path)?;
     }
     let whole = args.explain || args.out.is_some() || args.mended.is_some();
-    if !whole && is_large(&args.program) && !is_operator(&args.program)? {
+    if !whole && is_large(&args.program) && is_list(&args.program)? {
         return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
     }
     let program = match input::program(&args.program) {
@@ -92,14 +92,21 @@ fn is_large(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
 }
 
-/// Whether what a file begins with is an operator, which is planned as a whole.
-fn is_operator(path: &Path) -> Result<bool, Fail> {
+/// Whether what a file begins with is a program: an operator is planned as a whole.
+///
+/// # Errors
+/// One line for a file of another kind.
+fn is_list(path: &Path) -> Result<bool, Fail> {
     let mut source = Reading { source: Source::open(path)?, fault: None };
     let mut begin = Vec::new();
     let read = (&mut source).take(PIECE as u64).read_to_end(&mut begin);
     match (read, source.fault) {
         (Err(_), Some(fault)) => Err(fault),
-        _ => Ok(kind::of(&begin) == Ok(Kind::Operator)),
+        _ if kind::of(&begin) == Ok(Kind::Operator) => Ok(false),
+        _ => match input::instead(&begin, Kind::Program) {
+            Some(what) => Err(Fail::at(&say::place(path), what)),
+            None => Ok(true),
+        },
     }
 }
 
@@ -253,6 +260,7 @@ fn summary(report: &Report, out: &mut Out) {
 pub(crate) fn and_more(n: usize) -> String {
     match n {
         0 | 1 => String::new(),
+        2 => " The same holds once more between these lines.".to_owned(),
         n => format!(" The same holds {} more times between these lines.", grouped(n - 1)),
     }
 }

@@ -46,8 +46,37 @@ fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
         ReadError::Problems(problems) => NoProgram::Wrong(messages(&problems)),
         // A list of commands in a file of a version that is not known, say.
         e if has_ops(bytes) => NoProgram::Wrong(e.messages()),
-        e => NoProgram::Unreadable(Fail::all(place, &e.messages())),
+        e => NoProgram::Unreadable(match instead(bytes, Kind::Program) {
+            Some(what) => Fail::at(place, what),
+            None => Fail::all(place, &e.messages()),
+        }),
     })
+}
+
+/// What a file is, as far as its first bytes show it, where it is nothing of the kind that is needed.
+pub(crate) fn instead(bytes: &[u8], needed: Kind) -> Option<String> {
+    let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+    let has_phase = || bytes.windows(4).any(|window| window == b"\"ph\"");
+    let (what, readers) = match kind::of(bytes) {
+        // Of an object the reader of what is needed says more: where it ends, say.
+        Err(what) => return (first != Some(&b'{')).then_some(what),
+        Ok(found) if found == needed => return None,
+        // Whatever is no other kind is held for a program.
+        Ok(Kind::Program) if !Program::read(bytes).is_ok_and(|program| !program.is_empty()) => return None,
+        // Whatever list is held for one of events.
+        Ok(Kind::Trace) if first == Some(&b'[') && !has_phase() => return None,
+        Ok(Kind::Program) => ("a program", "check`, `run"),
+        Ok(Kind::Operator) => ("an operator", "check`, `run"),
+        Ok(Kind::Trace) => ("a trace", "analyze"),
+        Ok(Kind::Layout) => ("a memory layout", "memory"),
+        Ok(Kind::Snapshot) => ("a memory snapshot", "analyze"),
+    };
+    let needed = match needed {
+        Kind::Program => "a program",
+        Kind::Layout => "a memory layout",
+        _ => "a trace",
+    };
+    Some(format!("{what}, which `spanlift {readers}` and `view` read; {needed} is needed"))
 }
 
 /// Reads the same with what there is to say of an operator.

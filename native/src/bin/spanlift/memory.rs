@@ -1,6 +1,7 @@
 //! `spanlift memory`: what the tensors of a layout touch, and what moving them takes.
 
 use spanlift::memory::{Layout, LayoutError};
+use spanlift_viewer::kind::Kind;
 
 use crate::End;
 use crate::cli::{Format, MemoryArgs};
@@ -40,6 +41,9 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Layout, Fail> {
             let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
             Fail::every(place, &messages)
         }
-        e => Fail::at(place, e),
+        e => match input::instead(bytes, Kind::Layout) {
+            Some(what) => Fail::at(place, what),
+            None => Fail::at(place, e),
+        },
     })
 }

@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved, findings, memory_findings};
+use spanlift::trace::ReadError;
 use spanlift::trace::analysis::{Figures, Hta, Order, Rank, hta, ranks};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::{Scan, Table};
+use spanlift_viewer::kind::Kind;
 
 use crate::End;
 use crate::cli::{AnalyzeArgs, Format};
+use crate::input;
 use crate::nsight;
 use crate::say::{self, Fail, Out};
 use crate::source::{PIECE, Source};
@@ -36,6 +39,9 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
         return Err(Fail::at("--hta", "its figures are in the JSON report: add --format json"));
     }
     let read = all(&args.files)?;
+    if args.hta && read.iter().all(|one| one.traced().is_none()) {
+        return Err(Fail::at("--hta", "its figures are of traces, and no file is one"));
+    }
     if let Some(folder) = &args.parquet {
         let traced: Vec<_> = read.iter().filter_map(One::traced).collect();
         if traced.is_empty() {
@@ -59,9 +65,14 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
             out.json(&Reports { files: files.collect(), ranks: &ranks });
         }
         Format::Text => {
-            report::ranks(&ranks, out);
+            let mut is_first = ranks.len() < 2;
+            if !is_first {
+                report::ranks(&ranks, out);
+            }
             for one in &read {
-                out.line("");
+                if !std::mem::take(&mut is_first) {
+                    out.line("");
+                }
                 one.text(out);
             }
         }
@@ -247,15 +258,21 @@ pub(crate) fn table(path: &Path) -> Result<(Table, u64), Fail> {
 fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
     let mut scan = Scan::new();
     let mut piece = vec![0; PIECE];
+    let mut begin = Vec::new();
     let mut n_bytes = 0;
+    let fault = |place: &str, begin: &[u8], e: ReadError| match input::instead(begin, Kind::Trace) {
+        Some(what) => Fail::at(place, what),
+        None => Fail::at(place, e),
+    };
     loop {
         let n = source.read(&mut piece)?;
         if n == 0 {
             break;
         }
         n_bytes += n as u64;
-        scan.feed(&piece[..n]).map_err(|e| Fail::at(source.place(), e))?;
+        begin.extend_from_slice(&piece[..n.min(PIECE - begin.len())]);
+        scan.feed(&piece[..n]).map_err(|e| fault(source.place(), &begin, e))?;
     }
-    let table = scan.finish().map_err(|e| Fail::at(source.place(), e))?;
+    let table = scan.finish().map_err(|e| fault(source.place(), &begin, e))?;
     Ok((table, n_bytes))
 }
