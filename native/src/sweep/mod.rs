@@ -119,22 +119,25 @@ pub fn sweep(program: &Program, machine: &Machine, axes: &[Axis]) -> Result<Vec<
 }
 
 /// A change of an axis of several values that one of a later axis leaves nothing of: its rows would be told apart by what none
-/// of them has.
+/// of them has. Of an axis of one value, a change that every value of a later axis undoes: no run would have it.
 fn undone(axes: &[Axis]) -> Option<(&WhatIf, &WhatIf)> {
     fn changes(axis: &Axis) -> impl Iterator<Item = &WhatIf> {
         axis.values.iter().flat_map(|value| &value.changes)
     }
-    let undoes = |later: &WhatIf, earlier: &WhatIf| match (earlier, later) {
-        (WhatIf::Figure { name, .. } | WhatIf::Scale { name, .. }, WhatIf::Figure { name: again, .. }) => {
-            name == again
-        }
-        (WhatIf::Machine(_), WhatIf::Machine(_)) | (WhatIf::Link(_), WhatIf::Link(_)) => true,
-        _ => false,
+    fn lost_by<'a>(later: impl IntoIterator<Item = &'a WhatIf>, earlier: &WhatIf) -> Option<&'a WhatIf> {
+        later.into_iter().find(|later| earlier.is_lost_by(later))
+    }
+    let in_every = |later: &Axis, earlier: &WhatIf| {
+        later.values.iter().all(|value| lost_by(&value.changes, earlier).is_some())
     };
-    let mut varied = axes.iter().enumerate().filter(|(_, axis)| 1 < axis.values.len());
-    varied.find_map(|(k, axis)| {
-        let mut later = axes[k + 1..].iter().flat_map(changes);
-        later.find_map(|later| changes(axis).find(|earlier| undoes(later, earlier)).map(|e| (e, later)))
+    axes.iter().enumerate().find_map(|(k, axis)| {
+        let is_one = axis.values.len() == 1;
+        let later = axes[k + 1..].iter();
+        let counts = |later: &&Axis, earlier: &WhatIf| !is_one || in_every(later, earlier);
+        changes(axis).find_map(|earlier| {
+            let by = later.clone().filter(|later| counts(later, earlier)).flat_map(changes);
+            Some((earlier, lost_by(by, earlier)?))
+        })
     })
 }
 
@@ -303,8 +306,14 @@ mod tests {
                 .contains("undoes")
         );
         assert!(told(&[axis("lat*1,2"), axis("lat=1,2")]).contains("lat=1 of a later axis undoes lat*1"));
-        // What holds everywhere may be changed again, and a figure that is set may be scaled.
-        for axes in [[axis("lat=1,2"), axis("lat*1,2")], [axis("lat=5"), axis("lat=1..4")]] {
+        // What holds everywhere is undone where no run has it.
+        assert!(told(&[axis("lat=5"), axis("lat=1..4")]).contains("lat=1 of a later axis undoes lat=5"));
+        assert!(
+            told(&[axis("machine=h200-pcie5"), axis("lat=5"), axis("machine=tutorial-ci,h200-pcie5")])
+                .contains("undoes")
+        );
+        // Where some have it, it may be changed again, and a figure that is set may be scaled.
+        for axes in [[axis("lat=1,2"), axis("lat*1,2")], [axis("lat=5"), axis("as-is,lat=1..3")]] {
             assert_eq!(sweep(&program, &machine, &axes).map(|cells| cells.len()), Ok(4));
         }
         // Made one after the other, as `run` makes them: nothing is left of a figure behind which a profile comes.

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
+use spanlift::advise::whatif::WhatIf;
 use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
 use spanlift::{Program, grouped, padded};
-use spanlift_native::sweep::{self, Axis, Cell};
+use spanlift_native::sweep::{self, Alternative, Axis, Cell};
 use spanlift_viewer::heat::{HeatMap, Side, Tile};
 use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
 
@@ -82,6 +83,10 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
+    let is_set = |value: &Alternative| value.changes.iter().any(|c| matches!(c, WhatIf::Machine(_)));
+    if args.machine.is_some() && axes.iter().any(|axis| axis.values.iter().all(is_set)) {
+        return Err(Fail::at("--machine", "no run is on it: each has a machine of its own"));
+    }
     args.out.as_deref().map_or(Ok(()), output::is_free)?;
     let cells = sweep::sweep(&program, &machine, &axes).map_err(|e| Fail::at("--over", e))?;
     let Some(best) = (0..cells.len()).min_by_key(|&k| (cells[k].end, k)) else {
@@ -138,6 +143,17 @@ impl Swept<'_> {
         values.collect()
     }
 
+    /// The machine that all runs are on, but for what is varied; none where each value names its own.
+    fn machine(&self) -> Option<&str> {
+        let is_set = |changes: &[WhatIf]| changes.iter().any(|change| matches!(change, WhatIf::Machine(_)));
+        let named = self.axes[0].values[0].changes.iter().rev().find_map(|change| match change {
+            WhatIf::Machine(profile) => Some(profile.name.as_str()),
+            _ => None,
+        });
+        let varies = |axis: &Axis| axis.values.iter().all(|value| is_set(&value.changes));
+        (!self.varied().iter().any(varies)).then(|| named.unwrap_or(&self.machine.name))
+    }
+
     fn object(&self) -> Value {
         let axes = self.varied().iter().map(|axis| {
             let labels: Vec<Option<&str>> = axis.values.iter().map(|v| v.value()).collect();
@@ -151,7 +167,7 @@ impl Swept<'_> {
             })
         });
         json!({
-            "n_commands": self.program.len(), "machine": self.machine.name, "what_if": always,
+            "n_commands": self.program.len(), "machine": self.machine(), "what_if": always,
             "axes": axes.collect::<Vec<_>>(), "best": self.best, "cells": cells.collect::<Vec<_>>(),
         })
     }
@@ -160,7 +176,8 @@ impl Swept<'_> {
     fn title(&self) -> String {
         let always = &self.axes[0].values[0].label;
         let with = if always.is_empty() { String::new() } else { format!(", with {always}") };
-        format!("{} on {}{with}", self.place, self.machine.name)
+        let on = self.machine().map_or_else(String::new, |name| format!(" on {name}"));
+        format!("{}{on}{with}", self.place)
     }
 
     fn text(&self, out: &mut Out) {
