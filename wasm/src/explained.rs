@@ -64,10 +64,11 @@ pub(crate) fn told(relation: &Relation<'_>, report: &Report) -> String {
 /// The sentence of a hazard that stands for `n`.
 fn sentence(program: &Program, hazard: &Hazard, n: usize) -> String {
     let told = hazard::sentence(program, hazard);
-    if n < 2 {
-        return told;
+    match n {
+        0 | 1 => told,
+        2 => format!("{told} The same holds once more between these lines."),
+        n => format!("{told} The same holds {} more times between these lines.", grouped(n - 1)),
     }
-    format!("{told} The same holds {} more times between these lines.", grouped(n - 1))
 }
 
 fn verdict_line(program: &Program, report: &Report) -> String {

@@ -139,13 +139,17 @@ fn race(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, Rep
         a.step < b.step
             && a.touch.write == first_writes
             && b.touch.write == second_writes
-            && block(a) == block(b)
+            && [block(a), block(b)] == [relation.facts.buffer(hazard.buffer).block; 2]
             && !relation.before(a.step, b.step)
             && !(a.touch.region.opaque || b.touch.region.opaque)
             && a.span().overlaps(b.span(), DEFAULT_LIMIT) == Overlap::Yes
     });
-    for (a, b) in pairs {
-        let Some((lo, hi)) = a.span().common(b.span(), DEFAULT_LIMIT) else { continue };
+    let common = |(a, b): (&Site, &Site)| a.span().common(b.span(), DEFAULT_LIMIT);
+    // The bytes that the hazard tells of, before others that the two share besides.
+    let (told, others): (Vec<_>, Vec<_>) =
+        pairs.partition(|&pair| hazard.bytes.is_some() && common(pair) == hazard.bytes);
+    for (a, b) in told.into_iter().chain(others) {
+        let Some((lo, hi)) = common((a, b)) else { continue };
         let watch = (block(a), lo);
         let id = |step: usize| relation.steps()[step].id;
         let late = Holds(vec![Hold { step: id(a.step), until: id(b.step) }]);

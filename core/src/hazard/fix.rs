@@ -47,6 +47,25 @@ impl Fix {
         }
     }
 
+    /// Uses an event that is there already: it is recorded anew right before it is waited for, behind what else waited for it.
+    fn again(&mut self, there: Option<EventId>) {
+        let Some(there) = there else { return };
+        let places = self.edits.iter().filter_map(|edit| match edit {
+            Edit::Insert { before, .. } => Some(*before),
+            _ => None,
+        });
+        let last = places.max();
+        for edit in &mut self.edits {
+            if let (Edit::Insert { before, command }, Some(last)) = (edit, last)
+                && let Op::Record { event, .. } | Op::Wait { event, .. } | Op::EventSync { event } =
+                    &mut command.op
+            {
+                (*before, *event) = (last, there);
+            }
+        }
+        self.new_event = None;
+    }
+
     /// The mended program; other hazards may be left in it.
     pub fn apply(&self, program: &Program) -> Program {
         self.named(program).edited(&self.edits)
@@ -147,15 +166,17 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
     for _ in 0..16 {
         let Ok(report) = check(&draft.program, terms) else { break };
         let is_ours = |h: &&Hazard| h.buffer == hazard.buffer && h.kind == HazardKind::FreeInFlight;
-        let Some(found) = report.hazards.iter().find(is_ours) else { break };
-        let next = inserted(&draft.program, super::remedy::remedy(&draft.program, found));
-        draft.program = next.named(&draft.program);
-        // Only one new name of a kind can be kept, and one is enough: a record takes what is on its stream.
-        if (next.new_event.is_some() && new_event.is_some())
-            || (next.new_channel.is_some() && new_channel.is_some())
-        {
+        // A record takes what is on its stream before it, a signal what its thread has done: the last use, and the others with it.
+        let Some(found) = report.hazards.iter().filter(is_ours).max_by_key(|h| h.first) else { break };
+        let mut next = inserted(&draft.program, super::remedy::remedy(&draft.program, found));
+        // Only one new name of a kind can be kept.
+        if next.new_channel.is_some() && new_channel.is_some() {
             break;
         }
+        if let Some(event) = new_event.as_deref().filter(|_| next.new_event.is_some()) {
+            next.again(draft.program.names().find_event(event));
+        }
+        draft.program = next.named(&draft.program);
         new_event = new_event.or(next.new_event);
         new_channel = new_channel.or(next.new_channel);
         draft.edit(&next.edits, 0);

@@ -116,12 +116,16 @@ impl Report {
 pub fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usize)> {
     let mut groups: Vec<(&Hazard, usize)> = Vec::new();
     let mut by_lines = BTreeMap::new();
+    // Which of the hazards of its two commands: several are of several buffers, and each is told.
+    let (mut pair, mut nth) = (None, 0);
     for found in &report.hazards {
+        nth = if pair == Some((found.first, found.second)) { nth + 1 } else { 0 };
+        pair = Some((found.first, found.second));
         let (Some(first), Some(second)) = (program.line(found.first), program.line(found.second)) else {
             groups.push((found, 1));
             continue;
         };
-        let group = *by_lines.entry((found.kind, found.certainty, first, second)).or_insert_with(|| {
+        let group = *by_lines.entry((found.kind, found.certainty, first, second, nth)).or_insert_with(|| {
             groups.push((found, 0));
             groups.len() - 1
         });

@@ -264,3 +264,24 @@ fn a_free_that_moves_leaves_its_waits_behind() {
     assert_eq!(mended(&format!("{streams}kernel on a writes n\nfree m\nwrite m")), 0);
     assert_eq!(mended(&format!("{streams}write x\nfree x\nwrite x")), 0);
 }
+
+/// A free behind several late uses waits for all of them, whichever of the hazards its fix was asked for.
+#[test]
+fn a_free_that_moves_waits_for_every_late_use() {
+    let pool = "stream s, q, r\ndevice d 64 via malloc_async on s\nrecord made on s\nwait made on q\nwait made on r\nfree d on s\n";
+    for text in [
+        format!("{pool}kernel on q writes d\nkernel on q writes d\n"),
+        format!("{pool}kernel on q reads d\nkernel on r reads d\n"),
+        format!("{pool}kernel on q reads d\nkernel on r reads d\nkernel on q reads d\nkernel on r reads d\n"),
+        "pageable b 64\nspawn t\nt: free b\nread b\nwrite b\n".to_owned(),
+    ] {
+        let program = Program::from_text(&text).expect("well formed");
+        let report = hazard::check(&program, Mode::Contract).expect("well formed");
+        assert!(2 <= report.hazards.len(), "{text}");
+        for found in &report.hazards {
+            let better = Fix::of(&program, found, Mode::Contract).apply(&program);
+            let left = hazard::check(&better, Mode::Contract).expect("well formed").hazards;
+            assert!(left.is_empty(), "{left:?} is left\n{}", better.to_text());
+        }
+    }
+}

@@ -172,3 +172,31 @@ fn every_order_that_is_picked_obeys_and_replays() {
         }
     }
 }
+
+/// What the reader finds is told of the bytes that the hazard is about, also where another step wrote others of what it reads.
+#[test]
+fn what_is_found_is_what_the_bytes_of_the_hazard_hold() {
+    for (text, buffer) in [
+        (
+            "stream s, q\ndevice a, b 64\nkernel on s writes a, b\nkernel on q writes a\nkernel on q reads a, b\n",
+            "b",
+        ),
+        (
+            "stream p, q, r\ndevice d 64\nkernel on p writes d\nkernel on q writes d[8..28]\nkernel on r reads d[27..34], d[2..3]\n",
+            "d",
+        ),
+    ] {
+        let program = Program::from_text(text).unwrap();
+        let relation = Relation::of(&program, Mode::Contract).unwrap();
+        let report = hazard::check(&program, Mode::Contract).unwrap();
+        // The first kernel alone writes them: nothing is there in an order that begins with the reader.
+        let first = program.commands().iter().position(|c| c.op.name() == "kernel").unwrap();
+        let of = |h: &&hazard::Hazard| {
+            (h.kind, program.names().buffer(h.buffer), h.first) == (HazardKind::Raw, buffer, first)
+        };
+        let found = report.hazards.iter().find(of).unwrap();
+        let shown = witness(&relation, found).unwrap().unwrap().shown;
+        assert!(matches!(shown[0].seen.stamp, Stamp::By(step) if step.command == first), "{text}");
+        assert_eq!(shown[1].seen.stamp, Stamp::Unwritten, "{text}");
+    }
+}
