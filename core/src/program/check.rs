@@ -26,6 +26,7 @@
 
 mod capture;
 mod facts;
+mod ids;
 mod memory;
 mod order;
 
@@ -67,6 +68,7 @@ pub(super) fn problems_above(program: &Program, line: u32) -> Vec<Problem> {
 }
 
 pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
+    ids::are_its_own(program)?;
     check_beside(program, &[])
 }
 

@@ -410,7 +410,8 @@ pub struct Copy {
     pub stream: StreamId,
     /// Where the bytes go.
     pub dst: Region,
-    /// Where they come from; as many bytes as `dst`.
+    /// Where they come from, as many bytes as `dst`: of sides that differ the smaller count moves, and for the checker both are touched
+    /// whole.
     pub src: Region,
     /// `cudaMemcpy` (`true`) or `cudaMemcpyAsync`.
     pub sync: bool,

@@ -1,7 +1,7 @@
 //! What makes a program ill formed, with the exact words, and that hostile files are answered with typed errors.
 
 use spanlift::program::{Problem, ReadError};
-use spanlift::{Bytes, Program};
+use spanlift::{Bytes, Program, mib};
 
 /// The problems of a text whose lines stand between semicolons, without places where they are those of the last line.
 #[track_caller]
@@ -525,6 +525,35 @@ fn files_that_are_no_programs_say_where() {
     let skipped =
         format!(r#"{{"x": {}{}, "schema_version": 1, "ops": []}}"#, "[".repeat(100), "]".repeat(100));
     assert_eq!(Program::read(skipped.as_bytes()).unwrap(), Program::new());
+}
+
+/// Ids are plain numbers that a notebook may keep of a program that it has begun anew.
+#[test]
+fn ids_of_another_program_are_told() {
+    let mut other = Program::new();
+    let (s, e) = (other.stream("s"), other.event("e"));
+    let x = (0..4).map(|k| other.pinned(&format!("b{k}"), mib(1))).last().unwrap();
+    let d = other.device(0, "d", mib(1));
+    let check = |write: &dyn Fn(&mut Program), expected: &str| {
+        let mut p = Program::new();
+        p.pinned("mine", mib(1));
+        write(&mut p);
+        let told = p.check().unwrap_err().to_string();
+        assert!(told.ends_with(expected), "{told}");
+        assert!(spanlift::hazard::check(&p, spanlift::hazard::Mode::Contract).is_err());
+        assert!(spanlift::sim::run(&p, &spanlift::machine::Machine::default()).is_err());
+    };
+    check(&|p| _ = p.host_read(x), "buffer 3 is of another program: this one has 1");
+    check(&|p| _ = p.copy(d, x).on(s), "buffer 4 is of another program: this one has 1");
+    check(
+        &|p| _ = p.sync(s),
+        &format!(
+            "stream {} is of another program: this one has {}",
+            s.index(),
+            Program::new().names().n_streams()
+        ),
+    );
+    check(&|p| _ = p.event_sync(e), "event 0 is of another program: this one has 0");
 }
 
 #[test]
