@@ -340,7 +340,7 @@ impl Operator {
         let why = if !matches!(culprit.along(dim), Along::Mixed | Along::Absent) {
             format!("its groups of elements along `{dim}` stay together; cut at their edges")
         } else if culprit.children().is_empty() {
-            format!("every part of the result depends on all of `{dim}`")
+            format!("every part of the result may depend on all of `{dim}`")
         } else {
             format!("its parts have `{dim}` in different places")
         };

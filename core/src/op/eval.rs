@@ -60,6 +60,30 @@ impl Array {
         Array::new(space, values)
     }
 
+    /// What was computed for every element of `space`: as [`Array::new`], but for values that have left the range of its type, which are
+    /// infinite or not a number there and stay so, as those of [`Operator::apply`] do.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Space};
+    /// let line = Space::new([("x", 2)], Dtype::F32)?;
+    /// assert_eq!(Array::computed(line, [1e60, 1.0])?.reals(), [f64::INFINITY, 1.0]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another number of values than elements.
+    pub fn computed<V: Into<Complex64>>(
+        space: Space,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Array, OpError> {
+        let values: Vec<Complex64> = values.into_iter().map(|v| space.round(v.into())).collect_vec();
+        match i64::try_from(values.len()) == Ok(space.elements()) {
+            true => Ok(Array { space, values }),
+            false => Err(OpError::Values { values: values.len(), space: Box::new(space) }),
+        }
+    }
+
     fn of(space: Space, values: Vec<Complex64>) -> Result<Array, OpError> {
         if i64::try_from(values.len()) != Ok(space.elements()) {
             return Err(OpError::Values { values: values.len(), space: Box::new(space) });

@@ -140,7 +140,7 @@ impl Plan {
     pub fn result(&self, finals: &[Final]) -> Option<Array> {
         let bytes = &finals.iter().find(|last| last.buffer == self.output)?.bytes;
         let space = self.operator.codomain();
-        Array::new(space.clone(), decoded(space, bytes)).ok()
+        Array::computed(space.clone(), decoded(space, bytes)).ok()
     }
 
     /// How it was planned.

@@ -131,7 +131,16 @@ fn a_leaf_that_offers_what_does_not_fit_is_refused() {
     // Around something else nobody asks for it.
     let around = chain![&a, Operator::scale(2.0, space("y", 2)).unwrap()].unwrap().normal();
     assert!(around.apply(&x).is_ok(), "{around}");
-    assert!(broken_laws(&a, 1).iter().any(|b| b.law == "the normal of `S` is A^H A"));
+    let breaks = |what| {
+        broken_laws(&offers(what), 1)
+            .into_iter()
+            .filter(|b| b.error.is_infinite())
+            .map(|b| b.law)
+            .collect::<Vec<_>>()
+    };
+    assert!(breaks("normal").contains(&"the normal of `S` is A^H A".to_owned()));
+    assert_eq!(breaks("inverse"), ["A^-1 A = I"]);
+    assert_eq!(breaks("cut"), ["the tiles along `z` are the whole"]);
     assert_eq!(
         offers("inverse").inverse().unwrap_err().to_string(),
         "`S`: the inverse that it offers is from f64[z=4,x=3]@cpu to f64[z=4,x=3]@cpu, where one from f64[z=4,y=2]@cpu to \
@@ -542,6 +551,18 @@ fn what_overflows_is_told_as_that() {
     let fault = diagnose(&a).unwrap();
     assert_eq!(fault, Fault::Overflow { row: 0, column: 0 });
     assert!(fault.to_string().ends_with("is not finite: values overflow"), "{fault}");
+}
+
+/// What leaves the range of its type is told as infinite by whoever computes it, as by the reference.
+#[test]
+fn what_leaves_its_range_is_no_error() {
+    let line = Space::new([("x", 2)], Dtype::F32).unwrap();
+    let a = Operator::from(Diagonal::new(line.clone(), [1e30, 1.0]).unwrap());
+    let x = Array::new(line.clone(), [1e30, 1.0]).unwrap();
+    let expected = a.apply(&x).unwrap();
+    assert_eq!(expected.reals(), [f64::INFINITY, 1.0]);
+    assert_eq!(Array::computed(line.clone(), [1e60, 1.0]).unwrap(), expected);
+    assert!(Array::computed(line.clone(), [1.0]).is_err() && Array::new(line, [f64::INFINITY, 1.0]).is_err());
 }
 
 #[test]

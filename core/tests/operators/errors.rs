@@ -240,13 +240,13 @@ fn cuts() {
     };
     refused(
         cut(&f, "x", 0..2),
-        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `b` instead",
+        "`F(x)` cannot be cut along `x`: every part of the result may depend on all of `x`; cut along `b` instead",
     );
     let d = Diagonal::new(line.clone(), vec![1.0; 8]).unwrap();
     let round = chain![d, f.clone(), f.h()].unwrap();
     refused(
         cut(&round, "x", 0..2),
-        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `b` instead",
+        "`F(x)` cannot be cut along `x`: every part of the result may depend on all of `x`; cut along `b` instead",
     );
     refused(cut(&f, "q", 0..1), "`F(x)` has no dimension `q`; it has `b`, `x`, `kx`");
     refused(cut(&f, "b", 0..3), "`F(x)`: `b` is 2 long, so no tile is 0..3");

@@ -313,7 +313,7 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nA = flip(x)\n  / 0", "line 3, column 5: a number that is not finite"),
         ("operator\nA = 2 //", "line 2, column 8: expected an operator, a number or a name, found `/`"),
         ("operator\nA = interpolate(m, x=[1]).edge(round).over(f64[x=2])", "line 2, column 32: expected one of zero, circular"),
-        ("operator\nW = fft(x).over(c64[x=2])\nA = W.tiles(x=1)", "line 3, column 7: `F(x)` cannot be cut along `x`: every part of the result depends on all of `x`"),
+        ("operator\nW = fft(x).over(c64[x=2])\nA = W.tiles(x=1)", "line 3, column 7: `F(x)` cannot be cut along `x`: every part of the result may depend on all of `x`"),
         ("operator\nW = roll(x, 1).over(f64[x=2, y=2])\nA = W.tiles", "line 3, column 7: `tiles` is written `tiles(DIM=SIZE, …)`"),
         ("operator\nW = flip(x).over(f64[x=2, y=2])\nA = W.tiles(y)", "line 3, column 13: expected a dimension and what belongs to it, as `x=…`"),
         ("operator\nW = flip(x).over(f64[x=2, y=2])\nA = W.tiles(y=0)", "line 3, column 7: tiles of `y` without an element: make them at least 1 long"),

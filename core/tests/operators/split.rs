@@ -220,7 +220,7 @@ fn what_cannot_be_split_is_refused_with_the_reason() {
     let says = |a: Result<Operator, OpError>| a.unwrap_err().to_string();
     assert_eq!(
         says(f.split("x", 2, &[mock(0)])),
-        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `coil` instead"
+        "`F(x)` cannot be cut along `x`: every part of the result may depend on all of `x`; cut along `coil` instead"
     );
     let there = chain![to(mock(0)), f.on(mock(0)), to(cpu())].unwrap();
     assert!(says(there.split("kx", 2, &[mock(0)])).starts_with("`F(x)` cannot be cut along `kx`"));

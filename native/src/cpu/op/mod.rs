@@ -392,7 +392,7 @@ pub fn apply(operator: &Operator, x: &Array) -> Result<Array, RunnerError> {
         let x: Vec<X> = x.values().iter().map(|z| X::of(*z)).collect();
         let mut y = vec![Y::default(); lower::len(a.codomain().elements())];
         runner.apply(&x, &mut y, &mut runner.workspace())?;
-        Ok(Array::new(a.codomain().clone(), y.into_iter().map(Element::wide))?)
+        Ok(Array::computed(a.codomain().clone(), y.into_iter().map(Element::wide))?)
     }
     let spaces = (operator.domain(), operator.codomain());
     if spaces.0 != x.space() {
