@@ -438,12 +438,14 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         let (mut right, mut short) = ([1u8; 8], [1u8; 7]);
         let there = engine.upload(engine.stream(), &right).expect("up").share();
         let before = driver.report().ops;
-        for elsewhere in [None, Some(Store::Device(there))] {
-            let told = refused(&up, elsewhere).to_string();
-            assert_eq!(told, "a storage that is not where the plan has it");
+        for (given, found) in [
+            (None, "nothing of that name was given"),
+            (Some(Store::Device(there)), "what was given for it is on the device"),
+            (Some(Store::Host(&mut short)), "what was given for it has 7"),
+        ] {
+            let told = refused(&up, given).to_string();
+            assert_eq!(told, format!("the plan has \"w\" with 8 bytes on cpu: {found}"));
         }
-        let told = refused(&up, Some(Store::Host(&mut short)));
-        assert!(matches!(told, EngineError::Length { from: 7, to: 8 }), "{told:?}");
         let other = refused(&plan_to(cpu(), cuda(1)), Some(Store::Host(&mut right)));
         assert!(matches!(other, EngineError::OtherDevice { expected: 0, found: 1 }), "{other:?}");
         let mock = refused(&plan_to(cpu(), mock(0)), Some(Store::Host(&mut right)));

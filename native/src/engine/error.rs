@@ -6,6 +6,7 @@ use crate::cuda::CudaError;
 use crate::probe::OpenError;
 
 use super::copy::{ThreadError, TooLarge};
+use spanlift::memory::Device;
 
 /// What ended an engine: every later call of it answers this.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +102,18 @@ pub enum EngineError {
     /// A file could not be read.
     #[error("{0}")]
     File(Arc<std::io::Error>),
+    /// A storage of a move plan is not there.
+    #[error("the plan has {name:?} with {bytes} bytes on {device}: {found}")]
+    Storage {
+        /// The storage, or the allocation that is there already.
+        name: String,
+        /// Where the plan has it.
+        device: Device,
+        /// Its bytes.
+        bytes: u64,
+        /// What there is instead.
+        found: String,
+    },
     /// A tensor's type and its bytes do not go together.
     #[error("{0}")]
     Argument(&'static str),

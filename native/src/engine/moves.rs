@@ -179,20 +179,21 @@ impl Engine {
         };
         let there = |name: &str, device: Device, bytes: Bytes| {
             let found = match stores.get(name) {
-                Some(Store::Host(bytes)) if device.is_host() => bytes.len(),
+                Some(Store::Host(here)) if device.is_host() => Ok(here.len()),
                 Some(Store::Device(slice)) if !device.is_host() => {
                     self.same_device(slice.block.context())?;
-                    slice.len()
+                    Ok(slice.len())
                 }
-                _ => return Err(EngineError::Argument("a storage that is not where the plan has it")),
+                Some(Store::Host(_)) => Err("what was given for it is on the host".to_owned()),
+                Some(Store::Device(_)) => Err("what was given for it is on the device".to_owned()),
+                None => Err("nothing of that name was given".to_owned()),
             };
-            match u64::try_from(found) == Ok(bytes.0) {
-                true => Ok(()),
-                false => {
-                    let to = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-                    Err(EngineError::Length { from: found, to })
-                }
-            }
+            let found = match found {
+                Ok(n) if u64::try_from(n) == Ok(bytes.0) => return Ok(()),
+                Ok(n) => format!("what was given for it has {n}"),
+                Err(found) => found,
+            };
+            Err(EngineError::Storage { name: name.to_owned(), device, bytes: bytes.0, found })
         };
         for allocation in &plan.allocations {
             here(allocation.device)?;
