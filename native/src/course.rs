@@ -315,7 +315,7 @@ type Bars = Result<Vec<(Bytes, Vec<Nanos>)>, String>;
 
 fn bar_chart(title: &str, series: &[&str], bars: Bars) -> Figure {
     // To a hundredth: a figure that people compare.
-    let us = |time: &Nanos| (time.0 / 10) as f64 / 100.0;
+    let us = |time: &Nanos| ((time.0 + 5) / 10) as f64 / 100.0;
     let entry = |(bytes, times): (Bytes, Vec<Nanos>)| Entry {
         label: bytes.to_string(),
         values: times.iter().map(us).collect(),

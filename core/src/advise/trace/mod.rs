@@ -330,7 +330,7 @@ fn time(ns: i128) -> String {
         1_000_000..10_000_000_000 => ("ms", 1_000_000),
         _ => ("s", 1_000_000_000),
     };
-    let thousandths = ns.unsigned_abs() * 1000 / per;
+    let thousandths = (ns.unsigned_abs() * 1000 + per / 2) / per;
     let sign = if ns < 0 { "-" } else { "" };
     // In groups of three digits, as the tables beside it.
     let mut whole = (thousandths / 1000).to_string();

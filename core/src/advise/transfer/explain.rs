@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Calibration, Plan, Rejected, Request};
+use super::{Calibration, Plan, Rejected, Request, Way};
 use crate::json::written;
 use crate::units::Nanos;
 
@@ -45,7 +45,7 @@ impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |ns: Nanos| ns.0 as f64 / 1e6;
         let Plan { chosen, rejected, forced } = &self.plan;
-        write!(f, "{} {}", chosen.way.id(), chosen.way.name())?;
+        write!(f, "{}", called(chosen.way))?;
         if chosen.workers > 0 {
             write!(f, ", {} threads, {} slots of {}", chosen.workers, chosen.slots, chosen.chunk)?;
         }
@@ -61,11 +61,20 @@ impl fmt::Display for Explain {
         for other in rejected {
             match other {
                 Rejected::Slower(c) => {
-                    write!(f, "\nnot {} {}: {:.3} ms", c.way.id(), c.way.name(), ms(c.predicted))?;
+                    write!(f, "\nnot {}: {:.3} ms", called(c.way), ms(c.predicted))?;
                 }
-                Rejected::Excluded { way, rule } => write!(f, "\nnot {} {}: {rule}", way.id(), way.name())?,
+                Rejected::Excluded { way, rule } => write!(f, "\nnot {}: {rule}", called(*way))?,
             }
         }
         self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+/// `S2 ring`.
+fn called(way: Way) -> String {
+    match way {
+        // The only one that is not the engine's own has a name and no number.
+        Way::Driver => "driver, from a copy made first".to_owned(),
+        way => format!("{} {}", way.id(), way.name()),
     }
 }

@@ -113,6 +113,9 @@ fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
 /// Bytes of JSON that are read in a second, alone and with all figures and findings; a compressed file's bytes are those
 /// unpacked.
 fn trace(file: &Path) -> Result<Vec<Figure>, Fail> {
+    if file.as_os_str() == "-" {
+        return Err(Fail::at("standard input", "is there once, and a file is read several times here"));
+    }
     let (table, n_bytes) = analyze::table(file)?;
     let n_events = table.n_events as f64;
     drop(table);

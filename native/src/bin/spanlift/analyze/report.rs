@@ -24,7 +24,7 @@ pub(crate) fn time(ns: i128) -> String {
         1_000_000..10_000_000_000 => ("ms", 1_000_000),
         _ => ("s", 1_000_000_000),
     };
-    let thousandths = ns.unsigned_abs() * 1000 / per;
+    let thousandths = (ns.unsigned_abs() * 1000 + per / 2) / per;
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}.{:03} {unit}", grouped(thousandths / 1000), thousandths % 1000)
 }
