@@ -122,8 +122,8 @@ impl Lowering<'_> {
     }
 
     fn staging(&mut self, bytes: u64, inline: bool) -> u32 {
-        let chunk =
-            if inline { bytes } else { self.machine.stage_chunk.0.max(bytes.div_ceil(MAX_CHUNKS)).max(1) };
+        let each = self.machine.stage_chunk.0.max(1);
+        let chunk = if inline { bytes } else { each * bytes.div_ceil(each).div_ceil(MAX_CHUNKS).max(1) };
         let thread = position(self.thread.index());
         self.out.stagings.push(Staging { node: NONE, thread, bytes, chunk, inline });
         position(self.out.stagings.len() - 1)

@@ -148,7 +148,8 @@ impl Sim<'_> {
             let Some(Reverse((_, node, part))) = state.queue.pop() else { continue };
             let (bytes, alone, way) = self.part(node, part);
             let start = self.now;
-            let job = Job::new((node, part), start, (bytes, alone), self.machine.lat.0, way);
+            let latency = self.latency(node, bytes);
+            let job = Job::new((node, part), start, (bytes, alone), latency, way);
             self.engines[engine as usize].job = Some(job);
             self.link_takes(engine, way);
             let progress = &mut self.nodes[node as usize];
@@ -204,6 +205,19 @@ impl Sim<'_> {
             }
             _ => unreachable!("bug: work without a copy engine was given to one"),
         }
+    }
+
+    /// The latency before one part of a node, or before each of the chunks that are moved as one.
+    fn latency(&self, node: NodeId, bytes: u64) -> i64 {
+        let n = match self.nodes[node as usize].work {
+            Work::StageIn { staging, .. } | Work::StageOut { staging, .. }
+                if !self.low.stagings[staging as usize].inline =>
+            {
+                bytes.div_ceil(self.machine.stage_chunk.0.max(1))
+            }
+            _ => 1,
+        };
+        self.machine.lat.0.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
     /// The engine of the other direction on the same device.

@@ -154,7 +154,7 @@ pub(super) struct Staging {
     pub(super) node: NodeId,
     pub(super) thread: u32,
     pub(super) bytes: u64,
-    /// Bytes of a chunk; the last one may be shorter.
+    /// Bytes of a chunk, or of the several that are moved as one; the last one may be shorter.
     pub(super) chunk: u64,
     /// The bytes ride in the command stream: no slot is taken.
     pub(super) inline: bool,
@@ -246,7 +246,7 @@ pub(super) struct Lowered {
 
 /// More nodes, or more predecessors, than fit in memory of a usual machine.
 pub(super) const MAX_NODES: usize = 1 << 26;
-/// A copy is staged in at most so many chunks: larger ones get larger chunks.
+/// A copy is staged in at most so many pieces: of more chunks, several are a piece, which takes the latency of each.
 pub(super) const MAX_CHUNKS: u64 = 1 << 16;
 
 impl Lowered {

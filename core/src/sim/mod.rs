@@ -10,7 +10,7 @@
 //! |---|---|
 //! | a call | its figure of the machine on the calling thread; then its work is in the stream |
 //! | a copy on an engine | `lat + bytes / rate`, one at a time per engine, first come first served; a direction keeps `bidir_factor` of its rate while the other is busy |
-//! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot. A blocking one begins with a sync of its stream |
+//! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot. A blocking one begins with a sync of its stream. Of more than 65,536 chunks several are moved as one, which takes the latency of each |
 //! | a pageable copy to the host | the same the other way; the call returns when the thread has taken the last chunk out |
 //! | `pageable_direct` | the engine copies pageable memory itself and the call returns when it is done |
 //! | a copy within the host | `bytes / rate` on the calling thread, hot or cold; all threads together get `host_memcpy_cap_bw`, staging included, and are slower by `1 + dma_interference` for exactly the time that an engine is busy between host and device, or a kernel on host memory moves bytes there |

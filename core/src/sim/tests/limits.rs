@@ -48,6 +48,22 @@ fn sizes_beyond_any_machine_cost_nothing() {
     }
 }
 
+/// 100,000 chunks of 10 bytes, of which two are moved as one: each takes its latency, and what is told differs from one chunk after
+/// the other by the staging of a chunk more at the begin or the end, at half its rate.
+#[test]
+fn chunks_that_are_moved_as_one_take_as_long_as_by_themselves() {
+    let machine = Machine { stage_chunk: Bytes(10), ..round() };
+    let engine = 100_000 * (100 + 10);
+    for copy in ["copy d <- x on s", "copy x <- d on s"] {
+        let text = format!("stream s\npageable x 1000000\ndevice d 1000000\n{copy}\nsync s");
+        let run = run(&Program::from_text(&text).unwrap(), &machine).unwrap();
+        let n_chunks = run.trace.slices.iter().filter(|s| s.kind == Kind::HostCopy).count();
+        assert_eq!(n_chunks, 50_000, "{copy}");
+        let beside = run.end.0 - 1000 - engine;
+        assert!((20..=50 + 50 + 2 * 20).contains(&beside), "{copy}: {beside}");
+    }
+}
+
 #[test]
 fn a_hundred_thousand_streams_are_joined_once() {
     let mut p = Program::new();
