@@ -250,7 +250,7 @@ machine! {
     /// A thread's own time for each of many small tensors that it gathers or scatters.
     gather_per_tensor: Nanos, "us", Assumed(|m| m.gather_per_tensor = Nanos(40), "a few cache misses");
     /// A kernel that reads page-locked host memory over the link.
-    mapped_read_bw: Rate, "GB/s", Assumed(|m| m.mapped_read_bw = m.h2d_bw.min(Rate(35_000_000_000)), "the link, at most 35");
+    mapped_read_bw: Rate, "GB/s", Assumed(|m| m.mapped_read_bw = if m.pageable_direct { m.h2d_bw } else { m.h2d_bw.min(Rate(35_000_000_000)) }, "the link, at most 35 where pageable memory is staged");
     /// Many pieces copied by one call of the driver; 0: it has no such call.
     batch_bw: Rate, "GB/s", Assumed(|m| m.batch_bw = Rate(0), "no such call");
     /// Time of that call for each piece.

@@ -47,6 +47,9 @@ fn every_figure_tells_where_it_is_from() {
     }
     let gh200 = Machine::builtin("gh200-c2c").unwrap();
     assert!(gh200.pageable_direct);
+    // It reads host memory as it lies, where others do so at a rate of their own.
+    assert_eq!(gh200.mapped_read_bw, gh200.h2d_bw);
+    assert_eq!(Machine::builtin("h200-pcie5").unwrap().mapped_read_bw, Rate(35_000_000_000));
     let cache = gh200.figures().find(|f| f.name == "last_level_cache").unwrap();
     assert_eq!((cache.source.grade, cache.value.as_str()), (Grade::Assumed, "33554432"));
 }

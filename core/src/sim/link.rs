@@ -1,7 +1,7 @@
 //! The link between host and one device: who shares its two directions, and kernels that reach over it by themselves.
 //!
 //! A direction carries at most one copy of an engine and any number of kernels' accesses to host memory. They share it
-//! evenly; while the other direction carries anything, this one has its factor of the rate.
+//! evenly, and a kernel reads at `mapped_read_bw` at most; while the other direction carries anything, this one has its factor of the rate.
 
 use super::device::Job;
 use super::lowered::{EngineId, NodeId, Work};
@@ -97,12 +97,17 @@ impl Sim<'_> {
         };
         let dev = u32::from(dev);
         let mut n = 1;
-        for (way, bytes) in [Way::ToDevice, Way::ToHost].into_iter().zip(self.low.mapped[at as usize].bytes) {
+        let mapped = self.low.mapped[at as usize];
+        for (way, bytes) in [Way::ToDevice, Way::ToHost].into_iter().zip(mapped.bytes) {
             if bytes == 0 {
                 continue;
             }
             n += 1;
-            let job = Job::new((node, way as u32), self.now, (bytes, way.rate(self.machine)), 0, Some(way));
+            let mut rate = way.rate(self.machine);
+            if mapped.reads && way == Way::ToDevice {
+                rate = rate.min(self.machine.mapped_read_bw);
+            }
+            let job = Job::new((node, way as u32), self.now, (bytes, rate), 0, Some(way));
             self.links.carried[dev as usize][way as usize] += 1;
             self.busy_links += 1;
             self.links.reaches.insert(self.links.n_reaches, Reach { dev, way, job, epoch: 0 });
@@ -144,7 +149,8 @@ impl Sim<'_> {
             let Some((way, alone)) = self.links.reaches.get(&number).map(|r| (r.way, r.job.alone)) else {
                 continue;
             };
-            let rate = self.links.share(self.machine, dev, way, alone);
+            // Of the link it has its share, or what it can take where that is less.
+            let rate = self.links.share(self.machine, dev, way, way.rate(self.machine)).min(alone);
             let Some(reach) = self.links.reaches.get_mut(&number) else { continue };
             reach.epoch = reach.epoch.wrapping_add(1);
             reach.job.go_on_at(rate, now);

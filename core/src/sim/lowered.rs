@@ -178,6 +178,8 @@ pub(super) struct Mapped {
     pub(super) ns: i64,
     /// Bytes over the link, to the device and to the host.
     pub(super) bytes: [u64; 2],
+    /// Whether it reads some of them where they lie: what managed memory brings comes at the link's rate.
+    pub(super) reads: bool,
 }
 
 /// One thing that a host thread does.

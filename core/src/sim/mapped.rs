@@ -9,7 +9,7 @@ impl Lowering<'_> {
     pub(super) fn kernel(&mut self, kernel: &Kernel) -> Work {
         let dev = self.facts.stream(kernel.stream).dev;
         // Bytes of the device's memory, and those that go over the link.
-        let (mut own, mut over) = (0u64, [0u64; 2]);
+        let (mut own, mut over, mut reads) = (0u64, [0u64; 2], false);
         for (regions, way) in [(&kernel.reads, 0), (&kernel.writes, 1)] {
             for region in regions {
                 let bytes = bytes_of(&region.span);
@@ -19,14 +19,21 @@ impl Lowering<'_> {
                         over[0] = over[0].saturating_add(self.bring(region, dev));
                         &mut own
                     }
-                    Space::Pinned | Space::Pageable => &mut over[way],
+                    Space::Pinned | Space::Pageable => {
+                        reads |= way == 0 && bytes > 0;
+                        &mut over[way]
+                    }
                 };
                 *sum = sum.saturating_add(bytes);
             }
         }
         let ns = kernel.takes.unwrap_or_else(|| self.memory_time(own)).0.max(0);
         // A kernel whose time is that of its bytes keeps the device's memory busy by itself.
-        self.compute_over(dev, ns, kernel.full_grid || kernel.takes.is_none(), over)
+        let work = self.compute_over(dev, ns, kernel.full_grid || kernel.takes.is_none(), over);
+        if let (true, Some(mapped)) = (reads, self.out.mapped.last_mut()) {
+            mapped.reads = true;
+        }
+        work
     }
 
     pub(super) fn memset(&mut self, stream: StreamId, dst: &Region, sync: bool) {
@@ -55,7 +62,7 @@ impl Lowering<'_> {
         if bytes == [0, 0] {
             return self.compute(dev, ns, full);
         }
-        self.out.mapped.push(Mapped { ns, bytes });
+        self.out.mapped.push(Mapped { ns, bytes, reads: false });
         Work::Mapped { dev: narrow(dev), full, at: position(self.out.mapped.len() - 1) }
     }
 

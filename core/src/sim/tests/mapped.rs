@@ -54,6 +54,23 @@ fn a_copy_and_a_kernel_share_a_direction_evenly() {
 }
 
 #[test]
+fn a_kernel_reads_host_memory_at_a_rate_of_its_own() {
+    let quarter = Machine { mapped_read_bw: Rate(250_000_000), ..round() };
+    let head = "stream s, t\npinned x 4000\npinned y 2000\ndevice d 4000\n";
+    // A byte each four nanoseconds; what it writes has the link's rate, half of that while both directions are busy.
+    let text = format!("{head}kernel k on s reads x for 1us");
+    check_text(&text, &quarter, &[(IN, Kind::ToDevice, 1010, 17_010)]);
+    let text = format!("{head}kernel k on s reads x writes y for 1us");
+    check_text(&text, &quarter, &[(IN, Kind::ToDevice, 1010, 17_010), (OUT, Kind::ToHost, 1010, 5010)]);
+    // Its share is half of the link, more than it takes: the engine beside it has the other half, 2000 bytes in 4000.
+    let text = format!("{head}kernel k on s reads x for 1us\ncopy d[0..2000] <- y on t");
+    check_text(&text, &quarter, &[(IN, Kind::ToDevice, 1010, 17_010), (LINK, Kind::ToDevice, 2000, 6100)]);
+    // Managed memory moves before it is read.
+    let text = "stream s\nmanaged m 4000\nwrite m\nkernel k on s reads m for 1us";
+    check_text(text, &quarter, &[(IN, Kind::ToDevice, 1010, 5010)]);
+}
+
+#[test]
 fn a_memset_of_host_memory_goes_over_the_link() {
     let text = "stream s\npinned x 4000\nmemset x 0 on s";
     check_text(text, &round(), &[(OUT, Kind::ToHost, 1010, 5010), ("compute", Kind::Memset, 1010, 5010)]);
