@@ -40,6 +40,8 @@ impl Lowering<'_> {
         let (bytes, space) = (bytes_of(&dst.span), self.facts.buffer(dst.buffer).space);
         let dev = self.facts.stream(stream).dev;
         let work = match space {
+            // As a copy of nothing.
+            _ if bytes == 0 => Work::Point,
             Space::Device => self.compute(dev, self.memory_time(bytes).0, true),
             Space::Managed => {
                 let brought = self.bring(dst, dev);

@@ -71,6 +71,20 @@ fn a_kernel_reads_host_memory_at_a_rate_of_its_own() {
 }
 
 #[test]
+fn a_memset_of_nothing_takes_no_place_on_the_device() {
+    // As a copy of nothing: the other stream's kernel fills the device until 11010, and only the two calls take time.
+    let head = "stream s, t\npinned x 8\ndevice d 8\nkernel k on t for 10us grid full\n";
+    let ends = |call: &str| {
+        let run = run(&Program::from_text(&format!("{head}{call}\nsync s\nmark after")).unwrap(), &round());
+        run.unwrap().marks[0].at
+    };
+    for call in ["memset d[0..0] on s", "memset x[0..0] on s", "copy d[0..0] <- x[0..0] on s"] {
+        assert_eq!(ends(call), Nanos(2050), "{call}");
+    }
+    assert_eq!(ends("memset d on s"), Nanos(11_010 + 4 + 50));
+}
+
+#[test]
 fn a_memset_of_host_memory_goes_over_the_link() {
     let text = "stream s\npinned x 4000\nmemset x 0 on s";
     check_text(text, &round(), &[(OUT, Kind::ToHost, 1010, 5010), ("compute", Kind::Memset, 1010, 5010)]);
