@@ -157,8 +157,10 @@ impl Sim<'_> {
             self.plan(ret, Event::Thread(t), command);
             return Next::Stays;
         }
-        let Thread { since, woken_by, .. } = self.threads[t as usize];
-        if woken_by != NONE || self.threads[t as usize].call == NONE {
+        let Thread { since, woken_by, call, step, .. } = self.threads[t as usize];
+        // The slice of a call that this begins, or that it ends, covers it.
+        let goes_on = low.steps[t as usize].get(step + 1).is_some_and(|next| next.command == command);
+        if woken_by != NONE || call == NONE && !goes_on {
             self.record_wait(t, command, since, woken_by, why);
         }
         Next::Goes

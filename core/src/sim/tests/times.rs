@@ -319,6 +319,22 @@ fn a_copy_of_nothing_keeps_its_place_in_the_order() {
 }
 
 #[test]
+fn a_blocking_pageable_copy_is_one_call() {
+    let head = "device d 500\npageable x 500\n";
+    let lines = [("main", Kind::Call, 0, 1550), ("main", Kind::HostCopy, 1050, 1550)];
+    check(&Program::from_text(&format!("{head}copy d <- x blocking")).unwrap(), &round(), &lines);
+    // What its sync waits for is told as a wait within it: 9 us of a kernel, and 50 to return.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Wait, 1000, 10_060),
+        ("main", Kind::Call, 1000, 11_560),
+        ("main", Kind::HostCopy, 11_060, 11_560),
+    ];
+    let text = format!("{head}kernel k on 0 for 9us\ncopy d <- x blocking");
+    check(&Program::from_text(&text).unwrap(), &round(), &lines);
+}
+
+#[test]
 fn a_blocking_peer_copy_stands_between_all_work_whatever_its_memory() {
     for space in ["pageable", "pinned", "device", "managed"] {
         let text = format!(
