@@ -235,7 +235,9 @@ impl<'a> Problem<'a> {
         machine.note.clear();
         let source = Source { grade: Grade::Derived, text: "least-squares fit".into() };
         for ((name, _), x) in self.figures.iter().zip(x) {
-            machine.set(name, x.exp(), source.clone())?;
+            // Of its rate a direction keeps no more than all.
+            let most = if name.starts_with("bidir_factor") { 1.0 } else { f64::INFINITY };
+            machine.set(name, x.exp().min(most), source.clone())?;
         }
         Ok(machine)
     }

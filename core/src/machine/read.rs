@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
+use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Ratio, Source, source};
 use crate::json;
 use crate::ordered::CollectVec;
 
@@ -191,7 +191,8 @@ pub(super) fn fault(machine: &Machine, name: &str) -> Option<&'static str> {
         "bidir_factor_d2h" => machine.bidir_factor_d2h,
         _ => return None,
     };
-    (factor.0 < 1_000_000).then_some("a direction keeps at least 0.001 of its rate")
+    let keeps = 1_000_000 <= factor.0 && factor <= Ratio::ONE;
+    (!keeps).then_some("a direction keeps between 0.001 and 1 of its rate")
 }
 
 fn is_common(missing: &Missing) -> bool {

@@ -90,8 +90,13 @@ fn bad_files_are_refused_with_profile_and_field() {
     );
     check(
         r#"{"name": "x", "h2d_bw": 12, "bidir_factor_h2d": 0}"#,
-        r#"machine "x", field "bidir_factor_h2d": a direction keeps at least 0.001 of its rate"#,
+        r#"machine "x", field "bidir_factor_h2d": a direction keeps between 0.001 and 1 of its rate"#,
     );
+    check(
+        r#"{"name": "x", "h2d_bw": 12, "bidir_factor_d2h": 1.001}"#,
+        r#"machine "x", field "bidir_factor_d2h": a direction keeps between 0.001 and 1 of its rate"#,
+    );
+    check(r#"{"name": "x", "h2d_bw": 12, "bidir_factor_d2h": 1}"#, "x ok");
     check(r#"{"schema_version": 2}"#, "schema_version is 2, only 1 is known");
     check(r#"{"profiles": {}}"#, "the file holds no machine profile");
     check(
@@ -178,7 +183,8 @@ fn figures_are_set_by_name_or_refused() {
     let mut changed = machine.clone();
     for (name, value, expected) in [
         ("stage_chunk", 0.into(), "0 bytes hold nothing"),
-        ("bidir_factor_d2h", 0.into(), "a direction keeps at least 0.001"),
+        ("bidir_factor_d2h", 0.into(), "a direction keeps between 0.001 and 1"),
+        ("bidir_factor_h2d", 2.into(), "a direction keeps between 0.001 and 1"),
         ("copy_engines", serde_json::json!(1.5), "no count"),
         ("colour", 1.into(), "no figure is called \"colour\""),
     ] {

@@ -68,11 +68,19 @@ fn what_the_rows_cannot_say_is_named() {
     for (name, value) in [("framework_to_overhead", 18.0), ("h2d_bw", 9.0), ("td_leaf_overhead", 9.0)] {
         set(&mut start, name, value);
     }
-    let figures =
-        ["framework_to_overhead", "call_memcpy_async", "h2d_bw", "td_leaf_overhead", "host_memcpy_cap_bw"];
+    let figures = [
+        "framework_to_overhead",
+        "call_memcpy_async",
+        "h2d_bw",
+        "td_leaf_overhead",
+        "host_memcpy_cap_bw",
+        "bidir_factor_h2d",
+    ];
     let found = fit(&rows, &start, &figures).unwrap();
-    assert_eq!(standing(&found, "td_leaf_overhead"), Standing::NoInfluence);
-    assert_eq!(standing(&found, "host_memcpy_cap_bw"), Standing::NoInfluence);
+    // A direction that keeps all of its rate begins at the most that it can.
+    for name in ["td_leaf_overhead", "host_memcpy_cap_bw", "bidir_factor_h2d"] {
+        assert_eq!(standing(&found, name), Standing::NoInfluence, "{name}");
+    }
     assert!(matches!(standing(&found, "h2d_bw"), Standing::Determined(_)));
     // A figure without influence is where it began.
     assert_eq!(found.machine.td_leaf_overhead, start.td_leaf_overhead);

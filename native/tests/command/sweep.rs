@@ -94,6 +94,10 @@ fn what_cannot_be_swept_ends_with_2_and_one_line() {
     check(&["--over", "pin:y"], "--over: \"pin:y\": no pageable host buffer is called \"y\"");
     check(&["--over", "machine=abacus"], "--over: \"machine=abacus\": no machine is called \"abacus\"");
     check(&["--over", "lat=1,2", "--over", "lat=1,2", "--over", "lat=1,2"], "--over: a table has two sides");
+    check(
+        &["--over", "bidir_factor_h2d=1,2"],
+        "--over: \"bidir_factor_h2d=2\": machine \"tutorial-ci\", field \"bidir_factor_h2d\": a direction keeps between",
+    );
     check(&["--over", "lat=1,2", "-o", "p.png"], "p.png: the picture's name ends in .svg");
     check(&["--over", "lat=1,2", "--what-if", "zork"], "--what-if: \"zork\"");
     assert_eq!(names(&folder), ["p.txt"], "nothing is written");
