@@ -97,7 +97,9 @@ fn number(value: &serde_json::Value, what: &str, lo: f64, hi: f64) -> Result<f64
 }
 
 fn whole(value: &serde_json::Value, what: &str, lo: u64, hi: u64) -> Result<u64, String> {
-    match value.as_u64() {
+    // `2.0` is whole too, and has its place in a double.
+    let whole = value.as_f64().filter(|v| v.fract() == 0.0 && v.abs() <= 1e18).map(nearest);
+    match value.as_u64().or_else(|| whole.and_then(|n| u64::try_from(n).ok())) {
         Some(n) if lo <= n && n <= hi => Ok(n),
         _ => Err(format!("{value} is no {what}")),
     }

@@ -97,6 +97,15 @@ fn bad_files_are_refused_with_profile_and_field() {
         r#"machine "x", field "bidir_factor_d2h": a direction keeps between 0.001 and 1 of its rate"#,
     );
     check(r#"{"name": "x", "h2d_bw": 12, "bidir_factor_d2h": 1}"#, "x ok");
+    check(r#"{"name": "x", "h2d_bw": 12, "copy_engines": 2.0, "stage_chunk": 1e6}"#, "x ok");
+    check(
+        r#"{"name": "x", "h2d_bw": 12, "copy_engines": 2.5}"#,
+        r#"machine "x", field "copy_engines": 2.5 is no count between 1 and 1000000"#,
+    );
+    check(
+        r#"{"name": "x", "h2d_bw": 12, "stage_chunk": -2.0}"#,
+        r#"machine "x", field "stage_chunk": -2.0 is no number of bytes between 0 and 2^50"#,
+    );
     check(r#"{"schema_version": 2}"#, "schema_version is 2, only 1 is known");
     check(r#"{"profiles": {}}"#, "the file holds no machine profile");
     check(
@@ -194,6 +203,9 @@ fn figures_are_set_by_name_or_refused() {
     }
     changed.set("p2p_bw", 0, what_if()).unwrap();
     assert_eq!(changed.p2p_bw, Rate(0));
+    changed.set("copy_engines", 3.0, what_if()).unwrap();
+    changed.set("stage_chunk", 2e6, what_if()).unwrap();
+    assert_eq!((changed.copy_engines, changed.stage_chunk), (3, Bytes(2_000_000)));
 }
 
 #[test]
