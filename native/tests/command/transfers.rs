@@ -52,6 +52,30 @@ fn simulated_rows_have_the_contract_s_fields_and_claim_no_bytes() {
     assert!(ms("pipe.A.s4") < ms("pipe.sequential") && ms("pipe.B.k3") < ms("pipe.sequential"));
 }
 
+/// What a row counts of its way is in its time: the engine's own copies, and the faults of memory that nobody touched before.
+#[test]
+fn simulated_rows_do_the_work_that_they_explain() {
+    for (machine, row, strategy) in [
+        ("gh200-c2c", "h2d.1000x4MB.pageable.blocking", "driver"),
+        ("h200-pcie5", "h2d.1000x4KB.blocking", "driver"),
+        ("h200-pcie5", "d2h.800MB.pageable_fresh", "S6"),
+        ("h200-pcie5", "d2h.800MB.pageable_fresh", "driver"),
+        ("h200-pcie5", "d2h.800MB.pageable_reused", "driver"),
+    ] {
+        let args = ["--on", "sim", "--machine", machine, "--rows", row, "--strategy", strategy];
+        let told = object(&bench(&args));
+        let row = &told["rows"][0];
+        let predicted = row["explain"]["plan"]["chosen"]["predicted"].as_f64().unwrap() / 1e6;
+        let ms = row["median_ms"].as_f64().unwrap();
+        assert!((ms / predicted - 1.0).abs() < 0.1, "{machine} {}: {ms} but {predicted}", row["id"]);
+        // As many threads write as the plan says, none of them sooner than pages come.
+        let workers = row["explain"]["plan"]["chosen"]["workers"].as_f64().unwrap().max(1.0);
+        if row["id"] == "d2h.800MB.pageable_fresh" {
+            assert!(0.8 / 1.5 * 1e3 / workers <= ms, "{ms} with {workers} threads");
+        }
+    }
+}
+
 #[test]
 fn rows_are_chosen_by_pattern_and_ways_by_name() {
     let told = object(&bench(&["--on", "sim", "--rows", "h2d.1x4MB.p*", "--strategy", "S2"]));

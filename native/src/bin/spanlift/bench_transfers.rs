@@ -332,7 +332,17 @@ fn simulate(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Simulate
             let caps = Caps { register: false, mapped: false, batch: false, ..Caps::ALL };
             let plan = choose(&request, &calibration, &caps);
             let (way, threads) = (plan.chosen.way, plan.chosen.workers.max(1));
-            let found = match way {
+            let mut found = match way {
+                Way::Drain if host == HostMemory::Fresh => {
+                    // Page faults bound what a thread writes there.
+                    let copies = machine.host_memcpy_cold_bw.min(machine.host_fault_bw);
+                    let machine = Machine {
+                        host_memcpy_cold_bw: copies,
+                        host_memcpy_hot_bw: copies,
+                        ..machine.clone()
+                    };
+                    drained(total, threads, plan.chosen.chunk, &machine)?
+                }
                 Way::Drain => drained(total, threads, plan.chosen.chunk, machine)?,
                 Way::Device => copied(total, machine, None)?,
                 Way::Direct if route == Route::Down => copied(total, machine, Some(host))?,
@@ -343,9 +353,19 @@ fn simulate(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Simulate
                 Way::Coalesce => {
                     predicted(Strategy::Coalesced { threads }, &asked(row, Origin::Pageable), machine)?
                 }
-                Way::Driver => predicted(Strategy::Direct, &asked(row, Origin::Pageable), machine)?,
+                Way::Driver => {
+                    // Many tensors become views of one block, which is one copy.
+                    let block = vec![advise::Tensors { count: 1, bytes: total }];
+                    let request = advise::Request::new(block, Origin::Pageable);
+                    predicted(Strategy::Direct, &request, machine)?
+                }
                 _ => predicted(Strategy::Direct, &asked(row, Origin::Pinned), machine)?,
             };
+            // What the engine copies itself it copies before the driver begins, or after it is done.
+            for own in plan.chosen.terms.iter().filter(|term| term.name == "own copy") {
+                found.time = Nanos(found.time.0.saturating_add(own.ns.0));
+                found.cpu = Nanos(found.cpu.0.saturating_add(own.ns.0));
+            }
             let explain = Explain { measured: None, ..Explain::new(&request, &calibration, plan) };
             let explain = serde_json::to_value(&explain).map_err(|e| Fail::new(e.to_string()))?;
             Ok(Simulated { strategy: way.id(), explain, ..found })
