@@ -168,12 +168,18 @@ fn a_split_that_moves_nothing_is_told() {
     let two = format!("{chain}pinned y 8\ndevice e 8\ncopy e <- y on s\nsync s\n");
     std::fs::write(folder.join("chain.txt"), chain).unwrap();
     std::fs::write(folder.join("two.txt"), two).unwrap();
+    // Of the default stream's two kernels one touches no memory: it can go anywhere.
+    let free = "stream a blocking\ndevice x 8\nkernel k on 0 writes x for 50us\nkernel free on 0 for 10us\n\
+                kernel k on a reads x for 50us\nsync a\n";
+    std::fs::write(folder.join("free.txt"), free).unwrap();
     for (file, change, is_told) in [
         ("chain.txt", "streams=4", true),
         ("chain.txt", "split:s=3", true),
         ("chain.txt", "h2d_bw*2", false),
         ("two.txt", "streams=4", false),
         ("two.txt", "split:s=2", false),
+        ("free.txt", "split:0=2", false),
+        ("free.txt", "split:a=2", true),
     ] {
         let ran = spanlift(&folder, &["run", file, "--what-if", change]);
         assert_eq!(ran.code, 0, "{}", ran.err);

@@ -7,6 +7,7 @@ use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
 use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms, Verdict};
 use spanlift::machine::Machine;
+use spanlift::program::Op;
 use spanlift::sim::{self, Run};
 use spanlift::{Nanos, Program};
 
@@ -86,9 +87,17 @@ pub(crate) fn make(
 /// The changes that split streams of which no work can go elsewhere.
 fn idle<'c>(changes: &'c [WhatIf], program: &Program, machine: &Machine) -> Vec<&'c WhatIf> {
     let busy = |program: &Program| {
+        // All that a split deals out, whether or not it touches memory.
         let working = program.commands().iter().filter(|command| {
-            let (reads, writes) = command.op.regions();
-            !reads.is_empty() || !writes.is_empty()
+            matches!(
+                command.op,
+                Op::Kernel(_)
+                    | Op::HostFn { .. }
+                    | Op::Copy(_)
+                    | Op::Memset { .. }
+                    | Op::Alloc(_)
+                    | Op::Free { .. }
+            )
         });
         working.filter_map(|command| command.op.stream()).collect::<BTreeSet<_>>().len()
     };
