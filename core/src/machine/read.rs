@@ -118,7 +118,7 @@ pub(super) fn wrong(profile: &str, field: &str, message: &str) -> MachineError {
 }
 
 /// Fields of a profile that are no figures.
-const OTHERS: [&str; 5] = ["conf", "note", "name", "schema_version", "common"];
+const OTHERS: [&str; 7] = ["conf", "note", "name", "schema_version", "common", "units", "fit"];
 
 fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machine, MachineError> {
     let built_in;

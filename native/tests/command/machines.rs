@@ -46,6 +46,8 @@ fn a_file_of_ones_own_works_wherever_a_machine_is_taken() {
     let folder = folder("own-machine");
     std::fs::write(folder.join("box.json"), r#"{"name": "my-box", "h2d_bw": 20.0, "lat": 0, "colour": 1}"#)
         .unwrap();
+    std::fs::write(folder.join("clean.json"), r#"{"name": "my-box", "h2d_bw": 20, "copy_engines": 2.0}"#)
+        .unwrap();
     std::fs::write(
         folder.join("p.txt"),
         "pinned x 20MB\ndevice d 20MB\nstream s\ncopy d <- x on s\nsync s\n",
@@ -55,11 +57,26 @@ fn a_file_of_ones_own_works_wherever_a_machine_is_taken() {
     assert_eq!((&one[0]["name"], &one[0]["ignored"]), (&json!("my-box"), &json!(["colour"])));
     for args in [
         &["machines", "box.json"][..],
-        &["run", "p.txt", "--machine", "box.json"],
-        &["view", "p.txt", "--machine", "box.json", "-o", "p.svg"],
+        &["run", "p.txt", "--machine", "clean.json"],
+        &["view", "p.txt", "--machine", "clean.json", "-o", "p.svg"],
     ] {
         let ran = spanlift(&folder, args);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    }
+    // A misspelled figure is told once by whatever takes the file.
+    std::fs::write(folder.join("typo.json"), r#"{"name": "my-box", "h2d_bw": 20, "d2h_bv": 9, "fit": {}}"#)
+        .unwrap();
+    for args in [
+        &["run", "p.txt", "--machine", "typo.json"][..],
+        &["run", "p.txt", "--what-if", "machine=typo.json", "--what-if", "link=typo.json"],
+        &["check", "p.txt", "--machine", "typo.json"],
+        &["sweep", "p.txt", "--over", "machine=typo.json,h200-pcie5"],
+        &["advise", "--tensors", "2x4MB", "--machine", "typo.json"],
+        &["view", "p.txt", "--machine", "typo.json", "-o", "p.svg"],
+    ] {
+        let ran = spanlift(&folder, args);
+        let told = "warning: typo.json: fields that mean nothing here: d2h_bv\n";
+        assert_eq!((ran.code, ran.err.as_str()), (0, told), "{args:?}");
     }
     // Several profiles in one file are listed.
     std::fs::write(folder.join("two.json"), r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2}}}"#)

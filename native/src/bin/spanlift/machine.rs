@@ -1,6 +1,8 @@
 //! Which machine to simulate: the one asked for, else the program's own, else the tutorial's.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use spanlift::Program;
 use spanlift::hazard::{Mode, Terms};
@@ -43,8 +45,21 @@ pub(crate) fn named_at(place: &str, name: &str) -> Result<Chosen, Fail> {
     }
     let bytes = input::read(path)?;
     let machine = Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))?;
+    warn(path, &machine);
     // What was read as JSON is text.
     Ok(Chosen { machine, source: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// The files whose unknown fields were told.
+static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Tells of a file's fields that are no figures, as one that is misspelled: what holds in its place was assumed.
+fn warn(path: &Path, machine: &Machine) {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !machine.ignored.is_empty() && told.insert(path.to_owned()) {
+        let names = machine.ignored.join(", ");
+        say::warning_line(&format!("{}: fields that mean nothing here: {names}", say::place(path)));
+    }
 }
 
 /// Whether this is the name of a file and not of a profile.
