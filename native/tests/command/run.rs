@@ -188,6 +188,28 @@ fn an_output_that_cannot_be_written_is_refused_and_leaves_nothing() {
     refused(&["view", "p.json", "--machine", "mars"], "error: --machine: no machine is called \"mars\"");
 }
 
+/// What is written under a name that ends in `.gz` is the same bytes, packed.
+#[test]
+fn outputs_are_packed_by_their_names() {
+    let folder = folder("packed");
+    std::fs::write(folder.join("p.json"), OVERWRITTEN).unwrap();
+    let written = |args: &[&str], name: &str| {
+        let ran = spanlift(&folder, &[args, &[name]].concat());
+        assert!(ran.code < 2, "{}", ran.err);
+        std::fs::read(folder.join(name)).unwrap()
+    };
+    for (args, name) in [
+        (&["run", "p.json", "--trace"][..], "t.json"),
+        (&["check", "p.json", "--mended"], "m.json"),
+        (&["check", "p.json", "--mended"], "m.txt"),
+    ] {
+        let packed = written(args, &format!("{name}.gz"));
+        let mut unpacked = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*packed), &mut unpacked).unwrap();
+        assert!(unpacked == written(args, name), "{args:?} {name}");
+    }
+}
+
 #[test]
 #[cfg(unix)]
 fn a_reader_that_goes_away_ends_a_run_quietly() {

@@ -191,7 +191,7 @@ fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Resul
         let changes = say::counted(mended.n_fixes, "change");
         say::warning_line(&format!("{}: left after {changes}: {left}", say::written(path)));
     }
-    let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let is_json = output::unpacked(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };
     output::write(path, text.as_bytes())
 }

@@ -165,8 +165,8 @@ pub(crate) struct RunArgs {
     /// Change the program or the machine and lay both runs side by side; several are made one after the other
     #[arg(long, value_name = "CHANGE")]
     pub(crate) what_if: Vec<String>,
-    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
-    /// Perfetto). On a device times are its own: from CUPTI, which SPANLIFT_CUDA_LIBRARIES may name the folder of, or from events
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON, packed where the name
+    /// ends in .gz: opens in `spanlift view` and in Perfetto). On a device times are its own: from CUPTI, which SPANLIFT_CUDA_LIBRARIES may name the folder of, or from events
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]

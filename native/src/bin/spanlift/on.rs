@@ -85,7 +85,7 @@ pub(crate) fn cuda(
     let cuda::Run { trace, clock, end, marks, reads, finals, issued } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     if let Some(path) = &args.record {
-        let is_text = path.extension().is_some_and(|kind| kind != "json");
+        let is_text = output::unpacked(path).extension().is_some_and(|kind| kind != "json");
         let recorded = if is_text { issued.to_text() } else { issued.to_json() };
         output::write(path, recorded.as_bytes())?;
     }

@@ -1,10 +1,14 @@
 //! Outputs: a file is there whole or not at all.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::say::{self, Fail};
 
@@ -52,7 +56,16 @@ fn as_file(path: &Path) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// Writes `bytes` to `path`: into a file beside it first, which then takes its name.
+/// What the file is called beneath `.gz`, by which its form is chosen.
+pub(crate) fn unpacked(path: &Path) -> Cow<'_, Path> {
+    if is_packed(path) { path.with_extension("").into() } else { path.into() }
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"))
+}
+
+/// Writes `bytes` to `path`: into a file beside it first, which then takes its name. Where that ends in `.gz` they are packed.
 ///
 /// What is no ordinary file, such as a pipe, is written to directly.
 ///
@@ -60,7 +73,13 @@ fn as_file(path: &Path) -> Option<PathBuf> {
 /// One line with the path; nothing is left behind, and a file that was there is as it was.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Fail> {
     is_other(path)?;
-    try_write(path, bytes).map_err(|e| cannot(path, &e))?;
+    let pack = || {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(bytes)?;
+        packer.finish()
+    };
+    let bytes = if is_packed(path) { pack().map(Cow::from) } else { Ok(bytes.into()) };
+    bytes.and_then(|bytes| try_write(path, &bytes)).map_err(|e| cannot(path, &e))?;
     keep(path);
     Ok(())
 }
