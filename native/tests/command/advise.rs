@@ -250,6 +250,26 @@ fn the_map_has_the_panels_that_are_asked_for() {
     for part in ["few tensors", "small tensors", "3 idle cores", "staged ring"] {
         assert!(svg.contains(part), "{part}");
     }
+    let too_wide = |svg: &str| {
+        let number = |tag: &str, name: &str| -> f64 {
+            tag.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap().parse().unwrap()
+        };
+        let width = number(svg, " width");
+        // Four units are a pixel.
+        let wide = svg.split("<text ").skip(1).filter_map(|text| {
+            let (tag, rest) = text.split_once(">\n")?;
+            let words = rest.split_once("\n</text>")?.0;
+            let (x, size) = (number(tag, "x") / 4.0, number(tag, "font-size") / 4.0);
+            let end = x + spanlift_viewer::text::width(words, size, tag.contains("bold"));
+            (tag.contains("\"start\"") && width < end).then(|| words.to_owned())
+        });
+        wide.collect::<Vec<_>>()
+    };
+    assert_eq!(too_wide(&svg), Vec::<String>::new());
+    // Its words are wider than a panel, as they are here.
+    let wide = map("advise-wide", &["--idle", "8", "--link", "pcie4x16", "--work", "600us", "--back"]);
+    assert!(wide.contains("\nresults come back\n") || wide.contains("; results come back\n"));
+    assert_eq!(too_wide(&wide), Vec::<String>::new());
     // Of one thread alone is said whether its shuttle is faster.
     assert!(svg.matches("idle core").count() == 1 && !svg.contains("one thread shuttles"));
 }

@@ -7,6 +7,7 @@ use spanlift::{Bytes, Nanos};
 use spanlift_viewer::color::Color;
 use spanlift_viewer::scene::{Anchor, Rect, Scene, Stroke, Text};
 use spanlift_viewer::svg;
+use spanlift_viewer::text;
 use spanlift_viewer::theme::{self, Theme};
 
 use super::Advice;
@@ -53,13 +54,21 @@ pub(super) fn svg(advice: &Advice, idle: &[u32], cells: &[Cell]) -> String {
     let theme = Theme::LIGHT;
     let (counts, sizes) = (map::counts(), map::sizes());
     let (w, h) = (CELL_W * counts.len() as f64, CELL_H * sizes.len() as f64);
-    let (left, top) = (GAP, 74.0);
     let columns = idle.len().clamp(1, 2);
     let width = (columns as f64 * (w + GAP) + 28.0).max(LEAST_WIDTH);
     let mut scene = Scene::new(width, 0.0, theme.ground);
     let title = title(advice);
-    scene.add(Text::new(18.0, 22.0, 15.0, theme.ink, &*title).bold());
-    scene.add(Text::new(18.0, 44.0, SIZE, theme.dim, subtitle(advice)));
+    let mut y = 22.0;
+    for line in text::wrap(&title, 15.0, (width - 36.0) / 1.13) {
+        scene.add(Text::new(18.0, y, 15.0, theme.ink, line).bold());
+        y += 20.0;
+    }
+    y += 2.0;
+    for line in text::wrap(&subtitle(advice), SIZE, width - 36.0) {
+        scene.add(Text::new(18.0, y, SIZE, theme.dim, line));
+        y += 16.0;
+    }
+    let (left, top) = (GAP, y + 14.0);
     for (k, &threads) in idle.iter().enumerate() {
         let (x, y) = (left + (w + GAP) * (k % columns) as f64, top + (h + 84.0) * (k / columns) as f64);
         panel(&mut scene, &theme, (x, y), threads, cells);
