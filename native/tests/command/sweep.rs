@@ -70,6 +70,24 @@ fn two_axes_are_a_map() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// A picture is called by the file's name, wherever the file lies.
+#[test]
+fn pictures_say_what_was_run_and_on_what() {
+    let folder = folder("sweep-names");
+    let long = ["a_folder_with_a_name_that_is_long"; 5].join("/");
+    std::fs::create_dir_all(folder.join(&long)).unwrap();
+    std::fs::write(folder.join(&long).join("p.txt"), PAGEABLE).unwrap();
+    let path = format!("{long}/p.txt");
+    for axes in [&["--over", "lat=1,2"][..], &["--over", "lat=1,2", "--over", "h2d_bw=6,12"]] {
+        let args = [&["sweep", &path, "--machine", "h200-pcie5", "-o", "out.svg"], axes].concat();
+        let ran = spanlift(&folder, &args);
+        assert!(ran.out.starts_with(&format!("{path} on h200-pcie5: ")), "{}", ran.out);
+        let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
+        assert!(svg.contains("\np.txt on h200-pcie5\n"), "{axes:?}");
+        assert!(!svg.contains("a_folder"), "{axes:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_swept_ends_with_2_and_one_line() {
     let folder = folder("sweep-wrong");

@@ -1,6 +1,6 @@
 //! `spanlift sweep`: one program over values of figures and of changes, as a table, a heat map or small timelines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -172,17 +172,23 @@ impl Swept<'_> {
         })
     }
 
+    /// The same by the file's name alone, which a picture has room for.
+    fn caption(&self) -> String {
+        let path = Path::new(&self.place);
+        self.title(&path.file_name().map_or_else(|| self.place.clone().into(), |name| name.to_string_lossy()))
+    }
+
     /// `strategy-b.txt on h200-pcie5, with lat=2`.
-    fn title(&self) -> String {
+    fn title(&self, place: &str) -> String {
         let always = &self.axes[0].values[0].label;
         let with = if always.is_empty() { String::new() } else { format!(", with {always}") };
         let on = self.machine().map_or_else(String::new, |name| format!(" on {name}"));
-        format!("{}{on}{with}", self.place)
+        format!("{place}{on}{with}")
     }
 
     fn text(&self, out: &mut Out) {
         let n = say::counted(self.cells.len(), "run");
-        out.line(&format!("{}: {n}", say::one_line(&self.title())));
+        out.line(&format!("{}: {n}", say::one_line(&self.title(&self.place))));
         match self.varied() {
             [axis] => self.table(axis, out),
             [rows, columns] => self.grid(rows, columns, out),
@@ -284,7 +290,7 @@ impl Swept<'_> {
             is_best: k == self.best,
         });
         let map = HeatMap {
-            title: self.title(),
+            title: self.caption(),
             figure: "time in ms".into(),
             rows: side(&self.axes[1]),
             columns: side(&self.axes[2]),
@@ -320,7 +326,7 @@ impl Swept<'_> {
         });
         let panels: Vec<Panel<'_>> = panels.collect();
         let some = if n_shown < n { format!(", {n_shown} of {n} values") } else { String::new() };
-        let options = PanelOptions { title: format!("{}{some}", self.title()), ..PanelOptions::default() };
+        let options = PanelOptions { title: format!("{}{some}", self.caption()), ..PanelOptions::default() };
         Ok(panels_svg(&panels, &options))
     }
 }
