@@ -4,8 +4,8 @@
 //! it is there, one that takes over the bytes of another where that lay. Buffers too small to be seen on that axis have lines
 //! of their own below it, so that none hides another.
 
-use spanlift::program::{BufferId, Op, Region, Space};
-use spanlift::trace::{LaneKind, Trace};
+use spanlift::program::{Alloc, AllocVia, BufferId, FreeVia, Op, Region, Space};
+use spanlift::trace::{LaneKind, Slice, Trace};
 
 use crate::rows::{Rows, Track, tracks};
 use crate::text;
@@ -58,6 +58,8 @@ pub struct Block {
     pub bytes: u64,
     /// When it is allocated, and when it is freed or everything ends.
     pub life: (i64, i64),
+    /// When the last work that touches it is done: a pool takes memory back at the call, whatever streams have yet to do.
+    pub used: i64,
     /// Where it lies: bytes above the foot of the stack, or lines.
     pub at: f64,
     /// Whether it is a line.
@@ -69,7 +71,7 @@ pub struct Block {
     /// The slices that write it.
     pub writes: Vec<Track>,
     /// Whose bytes it takes over.
-    reuse: Option<BufferId>,
+    pub reuse: Option<BufferId>,
 }
 
 /// The places of a trace's program that hold anything: the host first, then the devices.
@@ -114,8 +116,68 @@ pub(crate) fn places(trace: &Trace, rows: &Rows) -> Vec<Place> {
     places
 }
 
-/// The slices of a command: its calls, and its work on a stream.
-fn slices_of(trace: &Trace, rows: &Rows, command: u32) -> [Vec<u32>; 2] {
+/// A command in time: its call, and its work where that is not the call itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub call: Option<(i64, i64)>,
+    pub work: Option<(i64, i64)>,
+    /// A slice of the call.
+    pub slice: u32,
+}
+
+/// When each command of a trace's program was called, and when its work was done; of memory that comes and goes in the order of a
+/// stream that is when the work before it there is done.
+pub(crate) fn times(trace: &Trace) -> Vec<Times> {
+    let commands = trace.program.as_ref().map_or(&[][..], |program| program.commands());
+    let mut times = vec![Times { call: None, work: None, slice: 0 }; commands.len()];
+    let slices = &trace.slices;
+    for (k, (&command, &lane)) in (0u32..).zip(slices.command.iter().zip(&slices.lane)) {
+        let Some(of) = usize::try_from(command).ok().and_then(|c| times.get_mut(c)) else { continue };
+        if command == Slice::NONE {
+            continue;
+        }
+        let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
+        let joined =
+            |old: Option<(i64, i64)>| Some(old.map_or((start, end), |(a, b)| (a.min(start), b.max(end))));
+        match trace.lanes[lane as usize].kind {
+            LaneKind::Host => {
+                if of.call.is_none_or(|(first, _)| start <= first) {
+                    of.slice = k;
+                }
+                of.call = joined(of.call);
+            }
+            LaneKind::Stream { .. } => of.work = joined(of.work),
+            _ => {}
+        }
+    }
+    let first = trace.extent().map_or(0, |(first, _)| first.0);
+    // When the last call of each thread returned, and the last work of each stream was done.
+    let (mut returned, mut done): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
+    for (command, of) in commands.iter().zip(&mut times) {
+        let thread = command.thread.index();
+        returned.resize(returned.len().max(thread + 1), first);
+        // What takes no time has no slice of its own.
+        let (start, end) = of.call.unwrap_or((returned[thread], returned[thread]));
+        returned[thread] = returned[thread].max(end);
+        let stream = command.op.stream().map_or(0, |stream| stream.index() + 1);
+        done.resize(done.len().max(stream + 1), first);
+        match (&command.op, of.work) {
+            (_, Some((_, end))) => done[stream] = done[stream].max(end),
+            (Op::Alloc(Alloc { via: AllocVia::MallocAsync, .. }), _) => {
+                of.work = Some((start.max(done[stream]), end.max(done[stream])));
+            }
+            (Op::Free { via: FreeVia::FreeAsync, .. }, _) => {
+                of.work = Some((end.max(done[stream]), end.max(done[stream])));
+            }
+            (Op::Alloc(_) | Op::Free { .. }, _) if of.call.is_none() => of.work = Some((start, end)),
+            _ => {}
+        }
+    }
+    times
+}
+
+/// The slices of what a command does: its work on a stream, or where it has none its calls.
+pub(crate) fn work(trace: &Trace, rows: &Rows, command: u32) -> Vec<u32> {
     let [mut calls, mut work] = [Vec::new(), Vec::new()];
     for k in rows.of_command(command) {
         match trace.lanes[trace.slices.lane[k as usize] as usize].kind {
@@ -124,12 +186,6 @@ fn slices_of(trace: &Trace, rows: &Rows, command: u32) -> [Vec<u32>; 2] {
             _ => {}
         }
     }
-    [calls, work]
-}
-
-/// The slices of what a command does: its work on a stream, or where it has none its calls.
-pub(crate) fn work(trace: &Trace, rows: &Rows, command: u32) -> Vec<u32> {
-    let [calls, work] = slices_of(trace, rows, command);
     if work.is_empty() { calls } else { work }
 }
 
@@ -163,26 +219,13 @@ pub(crate) fn touched(op: &Op) -> Vec<(&Region, bool)> {
 /// All buffers in the order of their declarations, and the slices that read and write each.
 fn blocks(trace: &Trace, rows: &Rows) -> (Vec<Block>, Vec<[Vec<u32>; 2]>) {
     let (mut found, mut slices): (Vec<Block>, Vec<[Vec<u32>; 2]>) = (Vec::new(), Vec::new());
-    let (Some(program), Some((first, last))) = (&trace.program, trace.extent()) else {
+    let (Some(program), Some((_, last))) = (&trace.program, trace.extent()) else {
         return (found, slices);
     };
     // The life of each buffer that was allocated last.
     let mut latest: Vec<Option<usize>> = Vec::new();
-    // When the last call of each thread returned: what takes no time has no slice of its own.
-    let mut returned: Vec<i64> = Vec::new();
-    for (c, command) in (0u32..).zip(program.commands()) {
-        let [calls, work] = slices_of(trace, rows, c);
-        let thread = command.thread.index();
-        returned.resize(returned.len().max(thread + 1), first.0);
-        for &k in &calls {
-            returned[thread] = returned[thread].max(trace.slices.end[k as usize]);
-        }
-        let work = if work.is_empty() { calls } else { work };
-        let (mut start, mut end) = (returned[thread], returned[thread]);
-        for (n, &k) in work.iter().enumerate() {
-            let (from, to) = (trace.slices.start[k as usize], trace.slices.end[k as usize]);
-            (start, end) = if n == 0 { (from, to) } else { (start.min(from), end.max(to)) };
-        }
+    for ((c, command), of) in (0u32..).zip(program.commands()).zip(times(trace)) {
+        let Some((start, end)) = of.work.or(of.call) else { continue };
         match &command.op {
             Op::Alloc(alloc) => {
                 let k = alloc.buffer.index();
@@ -196,6 +239,7 @@ fn blocks(trace: &Trace, rows: &Rows) -> (Vec<Block>, Vec<[Vec<u32>; 2]>) {
                     device: if is_device { alloc.dev.into() } else { HOST },
                     bytes: alloc.bytes.unsigned_abs(),
                     life: (start, last.0.max(start)),
+                    used: start,
                     at: 0.0,
                     is_line: false,
                     reads: Vec::new(),
@@ -211,8 +255,10 @@ fn blocks(trace: &Trace, rows: &Rows) -> (Vec<Block>, Vec<[Vec<u32>; 2]>) {
                 }
             }
             op => {
+                let work = work(trace, rows, c);
                 for (region, is_write) in touched(op) {
                     if let Some(&Some(k)) = latest.get(region.buffer.index()) {
+                        found[k].used = found[k].used.max(end);
                         slices[k][usize::from(is_write)].extend_from_slice(&work);
                     }
                 }
@@ -302,6 +348,10 @@ impl Block {
             &times(&self.writes),
         ] {
             told.push_str(words);
+        }
+        if self.life.1 < self.used {
+            told += ", used until ";
+            told += &clock(trace, rows, self.used);
         }
         told
     }

@@ -181,6 +181,81 @@ fn what_is_touched_is_drawn_at_its_bytes_and_time() {
     assert_eq!(scene.shapes.iter().filter(upright).filter(|s| of_copy(s)).count(), 2);
 }
 
+/// A block that a pool has taken back at the call, while its kernel has yet to run: `t` first, then its bytes are those of `u`.
+const POOL: &str = "stream s\ndevice t 4MiB via pool home s\nkernel make on s writes t for 60us\nfree t via pool\n\
+                    device u 4MiB via pool home s reuse t\nkernel next on s writes u for 60us\nsync s\n";
+
+#[test]
+fn work_after_a_pool_has_taken_memory_back_is_shown_and_reached() {
+    let mut app = app(POOL);
+    let scene = app.scene();
+    let kernels = filled(&app, &scene, KERNEL);
+    // The second where the first one ends, in the same bytes.
+    let [make, next] = &kernels[..] else { panic!("{kernels:?}") };
+    assert!(
+        (0.0..20.0).contains(&(next.x - make.x - make.w)) && make.y == next.y && make.h == next.h,
+        "{kernels:?}"
+    );
+    let place =
+        |wanted: &Rect| scene.shapes.iter().position(|s| matches!(s, Shape::Rect(r) if r == wanted)).unwrap();
+    let over = |s: &Shape| {
+        matches!(s, Shape::Rect(r) if r.fill.is_some() && r.y <= make.y && make.y + make.h <= r.y + r.h
+            && r.x <= make.x && make.x + make.w <= r.x + r.w)
+    };
+    assert!(!scene.shapes[place(make) + 1..].iter().any(over), "what is painted later hides it");
+    let [device] = places(&app)[..] else { panic!() };
+    let [t, u] = &device.blocks[..] else { panic!() };
+    assert_eq!((t.at, u.at, device.peak), (0.0, 0.0, 4 << 20), "one after the other, of the same bytes");
+    assert!(t.life.1 < t.used && t.told(&app.model.trace, &app.model.rows).contains(", used until "));
+    assert_eq!(u.life.1.max(u.used), u.life.1);
+    // Its slice is under the pointer, and at the end of all it is freed, not written.
+    app.pointer_moved(make.x + make.w / 2.0, make.y + make.h / 2.0);
+    let slices = &app.model.trace.slices;
+    assert_eq!(app.hovered().map(|k| app.model.trace.strings.get(slices.name[k as usize])), Some("make"));
+    app.set_at(app.model.trace.extent().map(|(_, last)| last.0));
+    assert_eq!(app.state().unwrap().buffers[0].words, "freed by free, line 4");
+}
+
+#[test]
+fn memory_that_is_freed_in_the_order_of_a_stream_lives_until_its_work_is_done() {
+    let text = "stream s\ndevice w 1MiB via malloc_async on s\nkernel warm on s writes w for 1us\nsync s\n\
+                device t 4MiB via malloc_async on s\nkernel make on s writes t for 60us\nfree t via free_async on s\n\
+                device u 4MiB via malloc_async on s reuse t\nkernel next on s writes u for 60us\nsync s\n";
+    let app = app(text);
+    let trace = &app.model.trace;
+    let end = |name: &str| {
+        let is_work = |&k: &usize| {
+            trace.strings.get(trace.slices.name[k]) == name
+                && trace.slices.kind[k] == spanlift::trace::Kind::Kernel
+        };
+        trace.slices.end[(0..trace.slices.len()).find(is_work).unwrap()]
+    };
+    let [device] = places(&app)[..] else { panic!() };
+    let block = |name: &str| device.blocks.iter().find(|b| b.name == name).unwrap();
+    let (t, u) = (block("t"), block("u"));
+    assert_eq!(
+        (t.life.1, u.life.0, t.at == u.at),
+        (end("make"), end("make"), true),
+        "handed on in the stream"
+    );
+    assert!(!t.told(trace, &app.model.rows).contains("used until"));
+    assert_eq!(device.peak, 5 << 20);
+}
+
+#[test]
+fn a_finding_in_memory_that_a_pool_took_back_is_framed_there() {
+    let text = "stream main, side\ndevice t 4MiB via pool home main\npinned y 4MiB\nevent made\n\
+                kernel make on main writes t for 60us\nrecord made on main\nwait made on side\ncopy y <- t on side\n\
+                free t via pool\ndevice u 4MiB via pool home main reuse t\nkernel next on main writes u for 60us\nsync side\n";
+    let mut app = app(text);
+    assert!(app.select_finding(0), "the copy may read what the next kernel writes");
+    let scene = app.scene();
+    let first = app.model.rows.rows.iter().position(|row| row.memory.is_some()).unwrap();
+    let top = app.frame.row(first).0 - app.scroll;
+    let red = |r: &&Rect| r.y >= top && r.outline.is_some_and(|line| line.color == Theme::LIGHT.hazard);
+    assert!(scene.rects().any(|r| red(&r)), "no frame in the memory");
+}
+
 #[test]
 fn a_press_chooses_the_moment_and_who_wrote_and_the_cursor_is_one() {
     let mut app = app(PROGRAM);

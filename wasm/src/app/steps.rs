@@ -5,9 +5,10 @@
 
 use spanlift::memory::Overlap;
 use spanlift::program::{Op, Space};
-use spanlift::trace::{LaneKind, Slice};
+use spanlift::trace::LaneKind;
 
 use super::App;
+use crate::lifetimes::{Times, times};
 use crate::text;
 
 /// Names that are told of what waits in a queue.
@@ -75,43 +76,7 @@ pub struct Lit {
     pub is_write: bool,
 }
 
-/// A command in time: its call, and its work where that is not the call itself.
-#[derive(Debug, Clone, Copy)]
-struct Times {
-    call: Option<(i64, i64)>,
-    work: Option<(i64, i64)>,
-    /// A slice of the call.
-    slice: u32,
-}
-
 impl App {
-    /// When each command of the program was called, and when its work was done.
-    fn times(&self) -> Vec<Times> {
-        let n = self.model.trace.program.as_ref().map_or(0, spanlift::Program::len);
-        let mut times = vec![Times { call: None, work: None, slice: 0 }; n];
-        let slices = &self.model.trace.slices;
-        for (k, (&command, &lane)) in (0u32..).zip(slices.command.iter().zip(&slices.lane)) {
-            let Some(of) = usize::try_from(command).ok().and_then(|c| times.get_mut(c)) else { continue };
-            if command == Slice::NONE {
-                continue;
-            }
-            let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
-            let joined =
-                |old: Option<(i64, i64)>| Some(old.map_or((start, end), |(a, b)| (a.min(start), b.max(end))));
-            match self.model.trace.lanes[lane as usize].kind {
-                LaneKind::Host => {
-                    if of.call.is_none_or(|(first, _)| start <= first) {
-                        of.slice = k;
-                    }
-                    of.call = joined(of.call);
-                }
-                LaneKind::Stream { .. } => of.work = joined(of.work),
-                _ => {}
-            }
-        }
-        times
-    }
-
     /// Goes to the next mark of the trace or value of a counter, or to the one before; without a point in time from what is on
     /// screen on.
     fn step_sample(&mut self, by: isize) {
@@ -136,7 +101,7 @@ impl App {
             return self.step_sample(by);
         }
         let mut calls: Vec<(i64, usize, u32)> = Vec::new();
-        for (command, of) in self.times().iter().enumerate() {
+        for (command, of) in times(&self.model.trace).iter().enumerate() {
             calls.extend(of.call.map(|(_, end)| (end, command, of.slice)));
         }
         calls.sort_unstable();
@@ -164,9 +129,7 @@ impl App {
     pub(super) fn press_memory(&mut self, x: f64, y: f64) {
         let at = self.view.time_from_x(x - self.frame.gutter);
         let (timeline, trace) = (self.timeline(), &self.model.trace);
-        let found = timeline
-            .block_at(x, y)
-            .and_then(|block| timeline.slice_at(x, y).or_else(|| block.writer(trace, at)));
+        let found = timeline.slice_at(x, y).or_else(|| timeline.block_at(x, y)?.writer(trace, at));
         self.select(found);
         self.set_at(Some(at));
     }
@@ -186,7 +149,7 @@ impl App {
     pub(super) fn select_writer(&mut self) {
         let found = self.selected_command().and_then(|reader| {
             let program = self.model.trace.program.as_ref()?;
-            let times = self.times();
+            let times = times(&self.model.trace);
             let span = |c: usize| times.get(c).and_then(|t| t.work.or(t.call));
             let (reads, writes) = program.commands().get(reader)?.op.regions();
             let wanted = if reads.is_empty() { writes } else { reads };
@@ -212,7 +175,7 @@ impl App {
     /// The program at the chosen point in time, else when the selected command is done; nothing without a program.
     pub fn state(&self) -> Option<State> {
         let program = self.model.trace.program.as_ref()?;
-        let times = self.times();
+        let times = times(&self.model.trace);
         let done = || self.selected_command().and_then(|c| times.get(c)?.work.or(times[c].call));
         let at = self.at().or_else(|| done().map(|(_, end)| end))?;
         let n_calls = times.iter().filter(|t| t.call.is_some()).count();
@@ -282,7 +245,7 @@ impl App {
                     Space::Pageable => "pageable".to_owned(),
                     Space::Managed => "managed".to_owned(),
                 };
-                let words = match (times.call, &alloc.contents) {
+                let words = match (times.call.or(times.work), &alloc.contents) {
                     (Some((_, end)), _) if at < end => "not allocated yet",
                     (_, Some(_)) => "as declared",
                     (_, None) => "nothing written",

@@ -24,6 +24,8 @@ const BEFORE: usize = 64;
 /// Bytes of a buffer that a slice touches.
 struct Touch {
     buffer: BufferId,
+    /// The first that had these bytes.
+    root: BufferId,
     is_write: bool,
     /// Top and bottom.
     y: (f64, f64),
@@ -46,6 +48,18 @@ impl Timeline<'_> {
         self.bytes_axis(scene, r, place);
         for block in &place.blocks {
             self.block(scene, names, r, place, block);
+        }
+        // After all frames: work may touch what a pool has lent anew by then.
+        for block in &place.blocks {
+            // What is read is framed, so it comes after what is written.
+            for (tracks, is_write) in [(&block.writes, true), (&block.reads, false)] {
+                for track in tracks {
+                    let pieces = lod::coarse(self.trace, track, &self.view, self.grain);
+                    for piece in joined(self.trace, pieces, self.grain) {
+                        self.touch(scene, (r, place, block), &piece, is_write);
+                    }
+                }
+            }
         }
     }
 
@@ -132,15 +146,6 @@ impl Timeline<'_> {
             }
         }
         scene.add(rect);
-        // What is read is framed, so it comes after what is written.
-        for (tracks, is_write) in [(&block.writes, true), (&block.reads, false)] {
-            for track in tracks {
-                let pieces = lod::coarse(self.trace, track, &self.view, self.grain);
-                for piece in joined(self.trace, pieces, self.grain) {
-                    self.touch(scene, (r, place, block), &piece, is_write);
-                }
-            }
-        }
         if h < LABEL + 3.0 {
             return;
         }
@@ -200,16 +205,18 @@ impl Timeline<'_> {
     /// What a slice touches, on screen or not.
     fn touches(&self, k: u32) -> Vec<Touch> {
         let Some(op) = self.op(k) else { return Vec::new() };
-        let at = self.trace.slices.start[k as usize];
         let mut found = Vec::new();
         for (region, is_write) in touched(op) {
             let Some((lo, hi)) = region.span.bounds() else { continue };
             for (r, row) in self.rows.rows.iter().enumerate() {
                 let Some(place) = &row.memory else { continue };
-                let is_there = |b: &&Block| b.buffer == region.buffer && b.life.0 <= at && at <= b.life.1;
-                if let Some(block) = place.blocks.iter().find(is_there) {
+                if let Some(block) = place.blocks.iter().find(|block| block.buffer == region.buffer) {
+                    let mut root = block;
+                    while let Some(old) = place.blocks.iter().find(|old| root.reuse == Some(old.buffer)) {
+                        root = old;
+                    }
                     let y = self.height_of(r, place, block, (lo as f64, hi as f64));
-                    found.push(Touch { buffer: region.buffer, is_write, y });
+                    found.push(Touch { buffer: region.buffer, root: root.buffer, is_write, y });
                 }
             }
         }
@@ -241,7 +248,7 @@ impl Timeline<'_> {
         let red = Stroke::solid(self.theme.hazard, 2.0);
         for one in &ones {
             for other in &others {
-                if one.buffer == other.buffer && (one.is_write || other.is_write) {
+                if one.root == other.root && (one.is_write || other.is_write) {
                     self.framed(scene, first, one, red);
                     self.framed(scene, second, other, red);
                 }
@@ -327,7 +334,9 @@ impl Timeline<'_> {
         let at = x - self.frame.gutter;
         place.blocks.iter().find(|block| {
             let (top, bottom) = self.height_of(r, place, block, (0.0, block.bytes as f64));
-            let (x0, x1) = (self.view.x_from_time(block.life.0), self.view.x_from_time(block.life.1));
+            // As long as it is touched it is over what a pool has made of its bytes.
+            let end = block.life.1.max(block.used);
+            let (x0, x1) = (self.view.x_from_time(block.life.0), self.view.x_from_time(end));
             top <= y && y < bottom && x0 <= at && at <= x1.max(x0 + 1.0)
         })
     }
