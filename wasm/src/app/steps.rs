@@ -172,12 +172,12 @@ impl App {
         }
     }
 
-    /// The program at the chosen point in time, else when the selected command is done; nothing without a program.
+    /// The program at the chosen point in time, else at the end of the selected slice; nothing without a program.
     pub fn state(&self) -> Option<State> {
         let program = self.model.trace.program.as_ref()?;
         let times = times(&self.model.trace);
-        let done = || self.selected_command().and_then(|c| times.get(c)?.work.or(times[c].call));
-        let at = self.at().or_else(|| done().map(|(_, end)| end))?;
+        let done = || Some(self.model.trace.slices.end[self.selected_command().and(self.selected)? as usize]);
+        let at = self.at().or_else(done)?;
         let n_calls = times.iter().filter(|t| t.call.is_some()).count();
         let is_back =
             |&c: &usize| times[c].call.is_some_and(|(_, end)| end <= at) && self.is_made(c, at, &times);
@@ -343,6 +343,7 @@ impl App {
 #[cfg(test)]
 mod tests {
     use crate::app::App;
+    use crate::lifetimes::times;
     use crate::model::Model;
     use crate::pack::PageItem;
     use crate::theme::Theme;
@@ -403,6 +404,20 @@ mod tests {
         for wanted in seen.iter().rev().skip(1) {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
+        }
+    }
+
+    #[test]
+    fn a_chosen_call_shows_the_state_when_it_returns() {
+        let mut app = app();
+        let mut calls: Vec<(i64, u32)> = Vec::new();
+        for of in times(&app.model.trace) {
+            calls.extend(of.call.map(|(_, end)| (end, of.slice)));
+        }
+        // One thread: when its k-th call returns, k have.
+        for (k, &(_, slice)) in calls.iter().enumerate() {
+            app.select(Some(slice));
+            assert_eq!(app.state().unwrap().calls.0, k + 1);
         }
     }
 
