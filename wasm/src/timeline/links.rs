@@ -59,7 +59,7 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
     for flow in drawn.into_iter().map(|k| flows[k as usize]) {
         let touches = is_chosen(&flow);
         let (Some((a, above)), Some((b, below))) =
-            (end_of(timeline, flow.from), start_of(timeline, flow.to, flow.kind))
+            (end_of(timeline, &flow), start_of(timeline, flow.to, flow.kind))
         else {
             continue;
         };
@@ -86,10 +86,14 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
     }
 }
 
-/// Where an arrow leaves a slice: its last moment, and the top and bottom of its track.
-fn end_of(timeline: &Timeline<'_>, k: u32) -> Option<(f64, (f64, f64))> {
-    let (y, h) = track(timeline, k)?;
-    let x = timeline.view.x_from_time(timeline.trace.slices.end[k as usize]);
+/// Where an arrow leaves a slice: its last moment, or its first where it goes to work that begins before a call is over, and the top
+/// and bottom of its track.
+fn end_of(timeline: &Timeline<'_>, flow: &Flow) -> Option<(f64, (f64, f64))> {
+    let (y, h) = track(timeline, flow.from)?;
+    let slices = &timeline.trace.slices;
+    let end = slices.end[flow.from as usize];
+    let is_under_way = flow.kind == FlowKind::Launch && slices.start[flow.to as usize] < end;
+    let x = timeline.view.x_from_time(if is_under_way { slices.start[flow.from as usize] } else { end });
     Some((timeline.frame.gutter + x, (y, y + h)))
 }
 

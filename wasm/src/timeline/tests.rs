@@ -220,3 +220,22 @@ fn a_thread_in_a_narrow_page_keeps_its_number() {
         assert_eq!(super::named(name, room), expected, "{name:?} in {room}");
     }
 }
+
+#[test]
+fn no_arrow_from_a_call_to_its_work_runs_back_in_time() {
+    // A copy of pageable memory is under way before its call returns; the kernel's call is over before it begins.
+    let text = "pageable x 16MiB\ndevice d 16MiB\ncopy d <- x on 0\nkernel k on 0 reads d for 50us\nsync 0\n";
+    let model = crate::model::Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    let slices = &model.trace.slices;
+    let is_launch = |f: &&spanlift::trace::Flow| f.kind == spanlift::trace::FlowKind::Launch;
+    let launches: Vec<_> = model.trace.flows.iter().filter(is_launch).collect();
+    assert!(launches.iter().any(|f| slices.start[f.to as usize] < slices.end[f.from as usize]));
+    let scene = scene(&model.trace, &TimelineOptions { width: 900.0, ..TimelineOptions::default() });
+    let curves = scene.shapes.iter().filter_map(|shape| match shape {
+        Shape::Path { points, .. } if points.len() > 4 => Some((points[0].0, points[points.len() - 1].0)),
+        _ => None,
+    });
+    let curves: Vec<_> = curves.collect();
+    assert!(curves.len() >= launches.len(), "{curves:?}");
+    assert!(curves.iter().all(|(from, to)| from <= to), "{curves:?}");
+}
