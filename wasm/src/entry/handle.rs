@@ -391,8 +391,8 @@ impl View {
     }
 
     /// Shows a snapshot as it was before an event, or at its end.
-    pub fn moment(&self, moment: usize) {
-        self.0.borrow_mut().with_memory(|app| app.go_to_moment(moment));
+    pub fn moment(&self, moment: usize, device: Option<usize>) {
+        self.0.borrow_mut().with_memory(|app| app.go_to_moment_of(device, moment));
         schedule(&self.0);
     }
 
@@ -441,6 +441,7 @@ impl View {
                         json!({
                             "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack,
                             "block": told.block, "bytes": bytes, "view": chosen,
+                            "device": Some(over.main()).filter(|main| main.1).map(|main| main.0),
                         })
                     }
                     None => json!({"past": app.has_past(), "bytes": bytes, "view": chosen}),

@@ -50,7 +50,10 @@ pub fn compare(above: &MemoryApp, below: &MemoryApp) -> Option<Compared> {
             rows.push((name, against(a.peak.map(|peak| peak[k]), b.peak.map(|peak| peak[k]))));
         }
     }
-    // A peak is that of one device.
+    rows.push(("moments", format!("above {}; below {}", a.at, b.at)));
+    rows.push(("allocated", against(Some(a.allocated), Some(b.allocated))));
+    rows.push(("reserved", against(Some(a.reserved), Some(b.reserved))));
+    // Peaks are those of one device, and so is what is held against them.
     if let (Some(a), Some(b)) = (above.over_time(), below.over_time())
         && let ((first, several), (second, more)) = (a.main(), b.main())
         && (first != second || several || more)
@@ -60,12 +63,8 @@ pub fn compare(above: &MemoryApp, below: &MemoryApp) -> Option<Compared> {
         } else {
             format!("cuda:{first} above, cuda:{second} below")
         };
-        rows.push(("peaks of", words));
+        rows.push(("these of", words));
     }
-    rows.push(("moments", format!("above {}; below {}", a.at, b.at)));
-    let allocated = [&a, &b].map(|side| side.blocks.iter().map(|block| i128::from(block.1)).sum());
-    rows.push(("allocated", against(Some(allocated[0]), Some(allocated[1]))));
-    rows.push(("reserved", against(Some(a.reserved), Some(b.reserved))));
     let (alike, alone) = apart(a.blocks, b.blocks);
     rows.push(("alike", format!("{}: asked for by the same line, of the same size", total(&alike))));
     let only = ["above", "below"].into_iter().zip(alone);
@@ -81,6 +80,8 @@ struct Side {
     at: String,
     /// Allocated and reserved bytes, where events were recorded.
     peak: Option<[i128; 2]>,
+    /// What is held, where several devices were recorded by that of the moments.
+    allocated: i128,
     reserved: i128,
     /// In order.
     blocks: Vec<Asked>,
@@ -106,10 +107,14 @@ fn side(app: &MemoryApp, lines: &mut Lines) -> Option<Side> {
     }
     blocks.sort();
     let map = app.map();
+    let one = over.filter(|over| over.main().1).map(|over| over.now());
+    let all = || blocks.iter().map(|block| i128::from(block.1)).sum();
+    let mapped = || (0..map.held.len()).map(|k| i128::from(map.size(k))).sum();
     Some(Side {
+        allocated: one.map_or_else(all, |held| held.allocated),
+        reserved: one.map_or_else(mapped, |held| held.reserved),
         at: over.map_or("the end".to_owned(), |over| over.at()),
         peak: over.map(|over| over.peak()).map(|peak| [peak.allocated, peak.reserved]),
-        reserved: (0..map.held.len()).map(|k| i128::from(map.size(k))).sum(),
         blocks,
     })
 }

@@ -161,6 +161,16 @@ impl MemoryApp {
 
     /// Shows the state before an event, or the end.
     pub fn go_to_moment(&mut self, moment: usize) {
+        self.go_to_moment_of(None, moment);
+    }
+
+    /// As [`MemoryApp::go_to_moment`], of a device whose moments count from now on.
+    pub fn go_to_moment_of(&mut self, device: Option<usize>, moment: usize) {
+        let is_other = |over: &mut Box<OverTime>| device.is_some_and(|device| over.follow(device));
+        if self.over_time.as_mut().is_some_and(is_other) {
+            // What is chosen on the one before would lead back to it.
+            self.select(None);
+        }
         if let Some(over) = &mut self.over_time {
             over.go(moment);
             self.show_moment();
@@ -536,6 +546,12 @@ impl MemoryApp {
         self.focus.partners.clear();
         self.has_all_partners = true;
         let Some(k) = self.focus.selected else { return };
+        if let (Some((device, _)), Some(over)) = (self.map.life(k), &mut self.over_time)
+            && over.follow(device)
+        {
+            // Chosen once more in the map of the moment that counts on its device.
+            return self.show_moment();
+        }
         let storage = self.map.storage_of(k);
         let tensors = self.map.tensors(storage);
         if let Ok(nth) = tensors.binary_search(&k) {

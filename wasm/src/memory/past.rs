@@ -27,7 +27,8 @@ const FRAMES: usize = 24;
 pub struct OverTime {
     snapshot: Arc<Snapshot>,
     names: Arc<Names>,
-    /// Which of the devices that were recorded the moments count: the one with the most events.
+    /// Which of the devices that were recorded the moments count: that of the block that was chosen last, else the one with the most
+    /// events.
     main: usize,
     moment: usize,
     /// What was held at the moment whose map was made last.
@@ -64,12 +65,36 @@ impl OverTime {
         let recorded = (0..snapshot.traces.len()).filter(|&d| !snapshot.traces[d].is_empty());
         let pasts: Vec<(usize, Past)> = recorded.map(|device| (device, snapshot.past(device))).collect();
         let main = (0..pasts.len()).max_by_key(|&k| (pasts[k].1.n_events(), std::cmp::Reverse(k)))?;
-        let n = pasts[main].1.n_events();
+        let is_recorded =
+            |device: i64| pasts.iter().any(|&(recorded, _)| usize::try_from(device) == Ok(recorded));
+        // What could be laid out with the others can be without them.
+        let rest = crate::snapshot::layout(&snapshot, |segment| !is_recorded(segment.device));
+        let rest = rest.unwrap_or_default();
+        let snapshot = Arc::new(snapshot);
+        let mut over = OverTime {
+            moment: pasts[main].1.n_events(),
+            names: Arc::new(Names::of(&snapshot, pasts)),
+            rest,
+            snapshot,
+            main,
+            held: Cell::default(),
+            samples: Vec::new(),
+            histories: Vec::new(),
+            beside: None,
+        };
+        over.sample();
+        Some(over)
+    }
+
+    /// Goes through the events for what the strip of the device shows.
+    fn sample(&mut self) {
+        let (recorded, past) = &self.names.pasts[self.main];
+        let n = past.n_events();
         let count = SAMPLES.min(n);
         let at = |k: usize| (k * n).checked_div(count).unwrap_or(0);
         let nothing = Alive { allocated: 0, reserved: 0 };
         let mut samples: Vec<(usize, Held, Alive)> =
-            (0..=count).map(|k| (at(k), pasts[main].1.at(at(k)).held(), nothing)).collect();
+            (0..=count).map(|k| (at(k), past.at(at(k)).held(), nothing)).collect();
         let mut raise = |moment: usize, now: Alive| {
             let next = samples.partition_point(|(at, ..)| *at <= moment);
             if let Some((.., most)) = next.checked_sub(1).and_then(|k| samples.get_mut(k)) {
@@ -77,30 +102,26 @@ impl OverTime {
                 most.reserved = most.reserved.max(now.reserved);
             }
         };
-        let recorded = pasts[main].0;
-        let histories = crate::snapshot::histories(&snapshot, &mut |device, moment, now| {
-            if device == recorded {
+        let histories = crate::snapshot::histories(&self.snapshot, &mut |device, moment, now| {
+            if device == *recorded {
                 raise(moment, now);
             }
         });
-        raise(n, histories[main].1.end);
-        let is_recorded =
-            |device: i64| pasts.iter().any(|&(recorded, _)| usize::try_from(device) == Ok(recorded));
-        // What could be laid out with the others can be without them.
-        let rest = crate::snapshot::layout(&snapshot, |segment| !is_recorded(segment.device));
-        let rest = rest.unwrap_or_default();
-        let snapshot = Arc::new(snapshot);
-        Some(OverTime {
-            names: Arc::new(Names::of(&snapshot, pasts)),
-            rest,
-            snapshot,
-            main,
-            moment: n,
-            held: Cell::default(),
-            samples,
-            histories,
-            beside: None,
-        })
+        raise(n, histories[self.main].1.end);
+        (self.samples, self.histories) = (samples, histories);
+    }
+
+    /// Counts the moments of another device from now on, beginning at the same time; says whether that is another one than before.
+    ///
+    /// # Cost
+    /// `n log n` in the events of all devices, where it is.
+    pub fn follow(&mut self, device: usize) -> bool {
+        let place = self.names.pasts.iter().position(|(recorded, _)| *recorded == device);
+        let Some(main) = place.filter(|&k| k != self.main) else { return false };
+        (self.moment, self.main) = (self.moment_of(main), main);
+        self.held.take();
+        self.sample();
+        true
     }
 
     /// How many events the cursor goes through.
@@ -163,15 +184,22 @@ impl OverTime {
 
     /// What is there at the moment, by device; other devices at the same time, where the file has times.
     pub fn moments(&self) -> Vec<(usize, Moment<'_>)> {
-        let wall = self.wall_ns().filter(|_| self.moment < self.n_events());
-        let of = |k: usize| match wall {
+        let pasts = self.names.pasts.iter().enumerate();
+        pasts.map(|(k, (device, past))| (*device, past.at(self.moment_of(k)))).collect()
+    }
+
+    fn moment_of(&self, k: usize) -> usize {
+        match self.wall_ns().filter(|_| self.moment < self.n_events()) {
             _ if k == self.main => self.moment,
             Some(ns) => self.before(k, ns),
             None => self.names.pasts[k].1.n_events(),
-        };
-        (0..self.names.pasts.len())
-            .map(|k| (self.names.pasts[k].0, self.names.pasts[k].1.at(of(k))))
-            .collect()
+        }
+    }
+
+    /// What the device of the moments holds.
+    pub(crate) fn now(&self) -> Held {
+        let known = self.held.get().filter(|(moment, _)| *moment == self.moment);
+        known.map_or_else(|| self.names.pasts[self.main].1.at(self.moment).held(), |(_, held)| held)
     }
 
     /// Of each device that was recorded, what going through its events found.
@@ -242,21 +270,23 @@ impl OverTime {
         told
     }
 
-    /// The moment in words: `event 17 of 1,500`.
+    /// The moment in words: `event 17 of 1,500`, and on which device where several were recorded.
     pub(crate) fn at(&self) -> String {
         let n = self.n_events();
-        match self.moment {
+        let at = match self.moment {
             at if at < n => format!("event {} of {}", grouped(at), grouped(n)),
             _ => format!("the end, after {} events", grouped(n)),
+        };
+        match self.main() {
+            (device, true) => format!("{at} on cuda:{device}"),
+            _ => at,
         }
     }
 
     /// What there is to tell, with a block selected.
     pub fn told(&self, selected: Option<Life>) -> Told {
-        let (device, past) = &self.names.pasts[self.main];
-        let events = &self.snapshot.traces[*device];
-        let known = self.held.get().filter(|(moment, _)| *moment == self.moment);
-        let held = known.map_or_else(|| past.at(self.moment).held(), |(_, held)| held);
+        let (device, held) = (self.main().0, self.now());
+        let events = &self.snapshot.traces[device];
         let size = |n: i128| text::bytes(u64::try_from(n).unwrap_or(0));
         let clock = |event: usize| {
             let time = |k: usize| events.get(k).or(events.last()).and_then(|event| event.time_us);

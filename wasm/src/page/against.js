@@ -26,7 +26,7 @@ const choosing = (view, strip, n) => {
 /** What `view` shows in `place`, and below it others in `root`. */
 const against = (view, place, root) => {
   const [part, card] = [place.querySelector(".sl-compared-part"), place.querySelector("[data-compared]")];
-  let [before, n, timer] = ["", 0, 0];
+  let [before, n, timer, device] = ["", 0, 0];
   const shown = () => [place, root].map((one) => one.querySelector(".sl-canvas")?.dataset ?? {});
   const say = (other) => {
     const told = JSON.parse(view.compared(other) ?? "null");
@@ -51,8 +51,8 @@ const against = (view, place, root) => {
         n = 0;
         return false;
       }
-      const { past, moments } = JSON.parse(other.told());
-      n = moments ?? 0;
+      const { past, ...of } = JSON.parse(other.told());
+      [n, device] = [of.moments ?? 0, of.device];
       if (past) timer = setTimeout(() => other.look_back(), 50);
       // All blocks of both are gone through: once a hand that moves through their pasts has come to rest.
       else timer = setTimeout(say, part.hidden ? 0 : 150, other);
@@ -66,10 +66,10 @@ const against = (view, place, root) => {
       view.alone();
     },
     /** The moment that is shown below, where that is not the end. */
-    moment: () => [shown()[1].moment].filter((moment) => moment && Number(moment) < n),
-    go(other, moment) {
+    moment: () => [shown()[1].moment].filter((moment) => moment && Number(moment) < n).flatMap((moment) => [moment, device ?? []].flat()),
+    go(other, ...moment) {
       other.look_back();
-      other.moment(moment);
+      other.moment(...moment);
     },
   };
 };

@@ -204,12 +204,12 @@ const beside = (view, place) => {
     /** What is compared, and by how much later where that was aligned, or of a snapshot its moment; and that once more. */
     words: () => (from === "item" ? [choice.selectedIndex, ...(shift ? [shift] : pair.moment())].join() : ""),
     again(words) {
-      const [[item, by], n] = [words.split(",").map(Number), view.names().split("\n").length];
+      const [[item, by, ...on], n] = [words.split(",").map(Number), view.names().split("\n").length];
       if (words && item >= 0 && item < n) {
         compareWith(item);
         if (!view.times().length && !other.times().length) {
           // Of two snapshots each has a moment of its own, which nobody leads to.
-          if (by >= 0) pair.go(other, by);
+          if (by >= 0) pair.go(other, by, ...on);
           walls = [view.wall(), other.wall()];
         } else if (by) alignBy(by);
         return;

@@ -532,7 +532,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     if (numbers("range").length > 1) view.choose(...numbers("range"));
     if (!isTime && (["moment", "view", "bytes"].some((name) => wanted.has(name)) || told().moments)) {
       view.look_back();
-      view.moment(wanted.has("moment") ? number("moment") : told().moments);
+      view.moment(...(wanted.has("moment") ? numbers("moment") : [told().moments]));
     }
     if (!isFound) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
@@ -571,7 +571,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
         now.set("from", start);
         now.set("to", end);
       }
-      const { marks, moments, bytes, view: chosen } = told();
+      const { marks, moments, device, bytes, view: chosen } = told();
       if (marks) {
         set("slice", slice);
         set("at", after(at));
@@ -580,7 +580,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       } else {
         set("view", chosen);
         set("bytes", bytes);
-        if (Number(moment) !== moments) set("moment", moment);
+        if (Number(moment) !== moments) set("moment", [moment, device ?? []].flat().join());
         if (part("[data-kind=naive]").ariaPressed === "true") now.set("kind", "naive");
       }
       if (Number(scroll)) set("top", Math.round(scroll));

@@ -33,7 +33,7 @@ pub(crate) struct Shown {
     marked: Option<usize>,
     /// What the legend explains; width, pixel ratio and colours of it, and of the strip, with the bytes that are as high as it.
     legend: Option<(Seen, f64, f64, bool)>,
-    strip: Option<(f64, f64, bool, (i128, Option<i128>))>,
+    strip: Option<(f64, f64, bool, (i128, Option<i128>), (usize, bool))>,
 }
 
 impl Panels {
@@ -174,7 +174,7 @@ impl Panels {
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };
-        let key = Some((width, ratio, app.theme.is_dark, over.height()));
+        let key = Some((width, ratio, app.theme.is_dark, over.height(), over.main()));
         if self.memory.as_ref().is_none_or(|shown| shown.strip != key) {
             let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
             canvas.paint(&over.strip(width, &app.theme), ratio);

@@ -400,3 +400,49 @@ fn the_wall_clock_leads_to_the_same_moment() {
     assert_eq!(app.over_time().unwrap().wall_ns(), Some(wall));
     assert!(!app.go_to_wall(0), "long before");
 }
+
+#[test]
+fn moments_count_the_device_that_is_followed_from_the_same_time_on() {
+    for seed in 0..10 {
+        let mut over = OverTime::new(random(seed)).unwrap();
+        assert_eq!(over.main(), (2, true), "seed {seed}: it has the most events");
+        over.go(over.n_events() / 2);
+        let shown = |over: &OverTime| {
+            let moments = over.moments();
+            moments.iter().find(|(device, _)| *device == 0).map(|(_, moment)| moment.places.clone()).unwrap()
+        };
+        let before = (shown(&over), over.wall_ns().unwrap());
+        assert!(!over.follow(1) && !over.follow(2), "one was not recorded, the other is followed");
+        assert!(over.follow(0));
+        assert_eq!((over.main(), shown(&over)), ((0, true), before.0), "seed {seed}");
+        assert_eq!(over.n_events(), over.snapshot().traces[0].len());
+        let is_end = over.moment() == over.n_events();
+        assert!(is_end || before.1 <= over.wall_ns().unwrap(), "seed {seed}: no event between");
+        let told = over.told(None);
+        assert!(told.at.ends_with(" on cuda:0"), "{}", told.at);
+        assert!(told.lines.iter().any(|line| line.starts_with("cuda:0: ")), "{:?}", told.lines);
+        let most = (0..=over.n_events()).map(|k| {
+            over.go(k);
+            over.now().reserved
+        });
+        let most = most.max().unwrap();
+        assert!(most <= over.peak().reserved, "seed {seed}: the strip is as high as this device needs");
+    }
+}
+
+#[test]
+fn a_block_that_is_chosen_brings_the_history_of_its_device() {
+    let Some(mut app) = app() else { return };
+    let (main, several) = app.over_time().unwrap().main();
+    assert!(several, "the shared snapshot has more than one device");
+    let k = (0..app.map().n_views()).find(|&k| app.map().life(k).is_some_and(|(device, _)| device != main));
+    let life = app.map().life(k.unwrap()).unwrap();
+    app.select(k);
+    let over = app.over_time().unwrap();
+    assert_eq!(over.main().0, life.0);
+    assert_eq!(app.selected().and_then(|k| app.map().life(k)), Some(life), "it stays chosen");
+    // The address says which device a moment counts, and leads back.
+    app.go_to_moment_of(Some(main), 3);
+    let over = app.over_time().unwrap();
+    assert_eq!((over.main().0, over.moment(), app.selected()), (main, 3, None));
+}
