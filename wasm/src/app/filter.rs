@@ -5,7 +5,7 @@
 //! | `cat:memcpy` | a category that contains this; of slices without one, what they are |
 //! | `kind:h2d` | `h2d`, `d2h`, `d2d`, `p2p`, `copy`, `memset`, `kernel`, `comm`, `call`, `wait`, `sync`, `work`, `op` |
 //! | `pinned:yes`, `pinned:no` | page-locked host memory, or pageable |
-//! | `>1MB`, `<4KiB`, `>100us`, `<2ms` | more or fewer bytes, longer or shorter |
+//! | `>1MB`, `<4KiB`, `>100us`, `<=2ms` | more or fewer bytes, longer or shorter; with `=` or as many |
 //! | `stream:7` | on this stream |
 //! | `name~copy` | a name that contains this, in any case |
 //!
@@ -107,10 +107,12 @@ fn word(text: &str) -> Result<Word, String> {
     let found = match lower.split_once([':', '~']) {
         _ if text.starts_with(['<', '>']) => {
             let amount = text[1..].replace('µ', "u").replace("kB", "KB");
+            let (amount, or) = amount.strip_prefix('=').map_or((&*amount, 0), |amount| (amount, 1));
+            let or = if more { -or } else { or };
             // A number without a unit could be of either.
-            match (time(&amount), size(&amount).filter(|_| amount.ends_with('B'))) {
-                (Some(length), _) => Some(Word::Time(more, length.0)),
-                (None, Some(bytes)) => Some(Word::Bytes(more, bytes.0)),
+            match (time(amount), size(amount).filter(|_| amount.ends_with('B'))) {
+                (Some(length), _) => Some(Word::Time(more, length.0.saturating_add(or))),
+                (None, Some(bytes)) => Some(Word::Bytes(more, bytes.0.saturating_add_signed(or))),
                 (None, None) => return Err(format!("{text:?}: a size or a time, such as >1MB or <100us")),
             }
         }
@@ -165,6 +167,12 @@ mod tests {
             check("<1us kind:kernel", &|s, _| {
                 s.end.0 - s.start.0 < 1000 && matches!(s.kind, Kind::Kernel | Kind::Communication)
             });
+            let length = trace.slices.end[0] - trace.slices.start[0];
+            check(&format!(">={length}ns"), &|s, _| length <= s.end.0 - s.start.0);
+            check(&format!("<={length}ns"), &|s, _| s.end.0 - s.start.0 <= length);
+            let bytes = trace.slices.bytes[0];
+            check(&format!(">={bytes}B"), &|s, _| bytes <= s.bytes && 0 < s.bytes);
+            check(&format!("<={bytes}B"), &|s, _| 0 < s.bytes && s.bytes <= bytes);
             check(">4KiB", &|s, _| s.bytes > 4096);
             check(">4kB", &|s, _| s.bytes > 4000);
             check("<1MB", &|s, _| 0 < s.bytes && s.bytes < 1_000_000);

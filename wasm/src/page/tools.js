@@ -35,7 +35,7 @@ const mounted = (place, block, alone) => {
 };
 
 /** A word of a search that is no part of its regular expression. */
-const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
+const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]=?\d\S*)(?=\s|$)/gi;
 
 const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 /** Ways to lay a sheet of paper, and the pixels between its margins: so words are as large on it as on screen. */
