@@ -158,7 +158,7 @@ impl<'a> Painter<'a> {
 
     fn text(&mut self, t: &Text) {
         if !t.text.is_empty() {
-            self.drawn(|b| b.draw_text(&t.text, &letters(t), (unit(t.x), unit(t.y))));
+            self.drawn(|b| b.draw_text(&crate::text::marked(&t.text), &letters(t), (unit(t.x), unit(t.y))));
         }
     }
 

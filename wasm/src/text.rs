@@ -174,6 +174,22 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_none(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// `text` with a mark where words from right to left end: what is written behind them, as figures and brackets, would go to their left.
+pub(crate) fn marked(text: &str) -> String {
+    let is_turned =
+        |c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}');
+    let (mut out, mut after) = (String::with_capacity(text.len()), false);
+    for c in text.chars() {
+        if after && !is_turned(c) && c != ' ' && c != '_' {
+            out.push('\u{200e}');
+            after = false;
+        }
+        after |= is_turned(c);
+        out.push(c);
+    }
+    out
+}
+
 /// `text` cleaned and cut to some 24 letters, to stand in a sentence.
 pub fn short(text: &str) -> String {
     fit(&clean(text), 1.0, false, 18.0).unwrap_or_else(|| "…".to_owned())
@@ -182,6 +198,19 @@ pub fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_behind_words_from_right_to_left_stays_behind_them() {
+        for (text, expected) in [
+            ("copy d <- x · 4 MiB", "copy d <- x · 4 MiB"),
+            ("وجهة[0..64] on 复制", "وجهة~[0..64] on 复制"),
+            // Words of one name stay a name.
+            ("نسخ الذاكرة_ב · 4 MiB", "نسخ الذاكرة_ב ~· 4 MiB"),
+            ("نواة", "نواة"),
+        ] {
+            assert_eq!(marked(text), expected.replace('~', "\u{200e}"));
+        }
+    }
 
     #[test]
     fn a_figure_and_its_unit_stay_on_one_line() {

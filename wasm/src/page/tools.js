@@ -287,7 +287,7 @@ const tools = (view, place, alone, { module, examples }) => {
   };
   /** Saves what is there, or will be, under the name of what is shown now. */
   const hand = async (blob, ending) => {
-    const download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.${ending}`;
+    const download = `${part(".sl-name").textContent.replace(/[^\p{L}\p{M}\p{N}_.-]+/gu, "_") || "spanlift"}.${ending}`;
     const link = make("a", { download, href: URL.createObjectURL(await blob) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
