@@ -266,6 +266,21 @@ test("lines that go on to the right are shaded at their edge, until they have be
   assert.equal(after, short, "at its end nothing is shaded");
 });
 
+test("a long name in a finding is broken, not cut, and the ring of an order has room", async () => {
+  const text = `stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\nkernel ${"elementwise_".repeat(12)} on compute reads d writes d for 120us\nsync compute\n`;
+  const visit = await room.chromium.open(room.files.write("broken.html", pageOf([["long", text]])));
+  await harness.ready(visit.page);
+  await visit.page.locator("[data-finding='0']").click();
+  await harness.eventually(async () => (await visit.page.locator("button[data-order]").count()) === 3, "no orders");
+  const wide = await visit.page.locator(".sl-findings").evaluate((list) => [list, ...list.querySelectorAll("*")].filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth).map((one) => one.tagName));
+  assert.deepEqual(wide, []);
+  await visit.page.locator("button[data-order='times']").focus();
+  await visit.page.keyboard.press("Tab");
+  const ring = await visit.page.evaluate(() => getComputedStyle(document.activeElement).outlineOffset);
+  assert.equal(ring, "-2px");
+  await visit.close();
+});
+
 test("a finding is shown in both orders, and in times again", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -286,6 +301,7 @@ test("a finding is shown in both orders, and in times again", async () => {
     assert.equal(await visit.page.locator(`button[data-order='${k}']`).getAttribute("aria-pressed"), "true");
     assert.ok((await harness.pixels(canvas, RED)) > 200, "the two accesses are not outlined");
     assert.match(await visit.page.locator(".sl-origin").innerText(), /an order of steps/);
+    assert.doesNotMatch(await visit.page.locator(".sl-notes").innerText(), /clock/, "an order has no clock");
     assert.match(await visit.page.locator(".sl-range").innerText(), /^step \d+ to step \d+$/);
     looks.push(await harness.look(canvas));
   }
@@ -293,9 +309,9 @@ test("a finding is shown in both orders, and in times again", async () => {
   // and is stepped through as the times are, also by hand
   const calls = visit.page.locator(".sl-steps span");
   await visit.page.locator("[data-step=first]").click();
-  await harness.eventually(async () => /^1 of \d+ calls$/.test(await calls.innerText()), "no first call of the order");
+  await harness.eventually(async () => /^1 of \d+ host steps$/.test(await calls.innerText()), "no first call of the order");
   await visit.page.locator("[data-step=']']").click();
-  await harness.eventually(async () => /^2 of \d+ calls$/.test(await calls.innerText()), "no next call of the order");
+  await harness.eventually(async () => /^2 of \d+ host steps$/.test(await calls.innerText()), "no next call of the order");
   assert.equal(await order(), "1");
   assert.equal(await visit.page.locator("[data-finding='0']").getAttribute("aria-current"), "true", "its finding is no longer the chosen one");
   // the copy comes first in the one order, the kernel in the other

@@ -4,6 +4,7 @@ mod reading;
 
 use spanlift::hazard::{self, Certainty, Mode};
 use spanlift::machine::{Machine, USUAL};
+use spanlift::program::Op;
 use spanlift::trace::Trace;
 use spanlift::{Program, sim};
 
@@ -105,6 +106,28 @@ impl Model {
         Model { name, origin, rows, listing, findings, tick, notes, trace, told: Vec::new(), given: None }
     }
 
+    /// What was read of what is shown: of an order that stands in place of the times what is true of it.
+    pub fn read(&self) -> Vec<Remark> {
+        reading::notes(&self.trace, self.tick)
+    }
+
+    /// What is said where nothing is found, and whether that is well.
+    pub fn nothing_found(&self, mode: Mode) -> (String, bool) {
+        let program = self.trace.program.as_ref().filter(|_| self.listing.is_some());
+        let is_silent = |op: &Op| matches!((op, op.regions()), (Op::Kernel(_), ([], [])));
+        let n = program.map_or(0, |program| program.commands().iter().filter(|c| is_silent(&c.op)).count());
+        let words = match mode {
+            _ if self.listing.is_none() => "Without a program nothing can be checked.",
+            _ if 0 < n => {
+                let kernels = text::count(n, "kernel");
+                return (format!("Of {kernels} nothing is known: no bytes are named."), false);
+            }
+            Mode::Contract => "Every access is ordered by what the documentation guarantees.",
+            Mode::Typical => "Every access is ordered with what today's drivers do.",
+        };
+        (words.to_owned(), self.listing.is_some())
+    }
+
     /// What the checker finds in a mode.
     pub fn found(&self, mode: Mode) -> &[Finding] {
         match mode {
@@ -179,6 +202,24 @@ mod tests {
             |m: &Model| m.findings.clone().map(|f| f.iter().map(|f| (f.first, f.second)).collect::<Vec<_>>());
         assert_eq!(pairs(&trace), pairs(&model));
         assert_eq!(trace.listing.unwrap().lines.len(), 7, "the written form has a line for each stream");
+    }
+
+    #[test]
+    fn kernels_that_name_no_bytes_are_not_called_safe() {
+        let check = |kernels: &str, expected: (&str, bool)| {
+            let text = format!("stream s\ndevice d 64\n{kernels}sync s\n");
+            let model = Model::open(&PageItem::source("p", &text, "h200-pcie5")).unwrap();
+            assert!(model.found(Mode::Contract).is_empty());
+            assert_eq!(model.nothing_found(Mode::Contract), (expected.0.to_owned(), expected.1));
+        };
+        let well = ("Every access is ordered by what the documentation guarantees.", true);
+        check("kernel k on s writes d for 1us\n", well);
+        check("kernel k on s for 1us\n", ("Of 1 kernel nothing is known: no bytes are named.", false));
+        check(
+            "kernel k on s for 1us\nkernel k on s writes d for 1us\nkernel k on s for 1us\n",
+            ("Of 2 kernels nothing is known: no bytes are named.", false),
+        );
+        assert!(!Model::new("t", Trace::default()).nothing_found(Mode::Contract).1);
     }
 
     #[test]

@@ -136,6 +136,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_in_the_timed_run_is_not_said_of_an_order() {
+        let text = "stream copy, compute\npinned x 4MiB = f32 fill 1\ndevice d 4MiB\npinned y 4MiB = f32 fill 0\n\
+                    copy d <- x on copy\ncopy y <- d on compute\nsync compute\nread y expect f32 fill 1\n";
+        let model = Model::open(&PageItem::source("race", text, "h200-pcie5")).unwrap();
+        let mut app = App::new(model, Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let of_times = |notes: &[crate::figure::Note]| {
+            notes.iter().filter(|n| n.holds.is_some() || n.text.starts_with("clock")).count()
+        };
+        assert_eq!(of_times(&app.model.notes), 2, "{:?}", app.model.notes);
+        assert!(app.select_finding(0) && app.show_order(Some(1)));
+        let read = app.model.read();
+        assert_eq!(of_times(&read), 0, "{read:?}");
+        let n = format!("{} slices", app.model.trace.slices.len());
+        assert!(read[0].text.ends_with(&n), "as many as the order has: {read:?}");
+    }
+
+    #[test]
     fn lanes_of_an_order_are_called_as_in_times() {
         let text = RACE.replace("stream copy, compute", "stream copy").replace("compute", "0");
         let model = Model::open(&PageItem::source("race", &text, "h200-pcie5")).unwrap();

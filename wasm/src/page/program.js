@@ -481,7 +481,7 @@ const program = (view, place, second, packed) => {
       part("[data-do=edit]").hidden = !has || Boolean(next.order);
       // An order is stepped through too.
       steps.hidden = !has;
-      steps.lastElementChild.textContent = next.state ? `${next.state.calls.map((n) => n.toLocaleString("en")).join(" of ")} calls` : "";
+      steps.lastElementChild.textContent = next.state ? `${next.state.calls.map((n) => n.toLocaleString("en")).join(" of ")} ${next.order ? "host steps" : "calls"}` : "";
     },
   };
 };

@@ -190,11 +190,9 @@ impl Panels {
         if before.is_some_and(|b| b.order.1 != now.order.1) {
             self.legend(app, ratio);
             self.part(".sl-origin").set_text_content(Some(&text::clean(&timeline::origin(&app.model.trace))));
-            self.part(".sl-what").set_text_content(Some(if now.order.1.is_some() {
-                "Order"
-            } else {
-                "Timeline"
-            }));
+            let what = if now.order.1.is_some() { "Order" } else { "Timeline" };
+            self.part(".sl-what").set_text_content(Some(what));
+            self.notes(app);
         }
         self.details(app, picked);
         self.scroll_to_line(app, picked);
@@ -259,8 +257,20 @@ impl Panels {
         let recorded = matches!(model.trace.source, Source::Imported { .. }) && !model.name.is_empty();
         let title = if recorded || model.trace.title.is_empty() { &model.name } else { &model.trace.title };
         self.title(&text::clean(title), &model.origin, item);
+        self.notes(app);
+        let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
+        self.part(".sl-orders").set_hidden(model.listing.is_none());
+        let n_lines = model.listing.as_ref().map_or(0, |l| l.lines.len());
+        let _ = self.lines.style().set_property("height", &format!("{}px", n_lines as f64 * LINE));
+        self.program.set_scroll_top(0);
+    }
+
+    fn notes(&self, app: &App) {
+        let (model, read) = (&app.model, app.shown_order().map(|_| app.model.read()));
         self.part(".sl-told-part").set_hidden(model.told.is_empty());
-        for (list, notes) in [(".sl-notes", &model.notes), (".sl-told", &model.told)] {
+        // Clock and values are those of the times.
+        let read = read.as_ref().unwrap_or(&model.notes);
+        for (list, notes) in [(".sl-notes", read), (".sl-told", &model.told)] {
             let list = self.part(list);
             list.set_text_content(None);
             for note in notes {
@@ -274,11 +284,6 @@ impl Panels {
                 append(&list, &self.element("li", class, &text));
             }
         }
-        let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
-        self.part(".sl-orders").set_hidden(model.listing.is_none());
-        let n_lines = model.listing.as_ref().map_or(0, |l| l.lines.len());
-        let _ = self.lines.style().set_property("height", &format!("{}px", n_lines as f64 * LINE));
-        self.program.set_scroll_top(0);
     }
 
     /// Everything is to be shown anew.
@@ -373,13 +378,8 @@ impl Panels {
         badge.set_text_content(Some(&findings.len().to_string()));
         let list = self.element("ul", "", "");
         if findings.is_empty() {
-            let words = match (&app.model.listing, app.mode) {
-                (None, _) => "Without a program nothing can be checked.",
-                (_, Mode::Contract) => "Every access is ordered by what the documentation guarantees.",
-                (_, Mode::Typical) => "Every access is ordered with what today's drivers do.",
-            };
-            let class = if app.model.listing.is_some() { "sl-well" } else { "" };
-            append(&list, &self.element("li", class, words));
+            let (words, is_well) = app.model.nothing_found(app.mode);
+            append(&list, &self.element("li", if is_well { "sl-well" } else { "" }, &words));
         }
         for (k, finding) in findings.iter().enumerate().take(200) {
             let item = self.element("li", "", "");
