@@ -138,12 +138,17 @@ impl App {
         // The end of the last step is not the beginning of another.
         let last = if timeline::is_schedule(&self.model.trace) { last.saturating_sub(1) } else { last };
         let [from, to] = [view.start_ns(), view.end_ns()].map(|at| at.clamp(first, last));
+        self.between(from, to, "")
+    }
+
+    /// Two points in time, and more of what lies between them.
+    pub(crate) fn between(&self, from: i64, to: i64, more: &str) -> String {
         let length = to.saturating_sub(from);
         // So close that both ends would read alike: how long it is says more, and where by as many digits as tell it.
         if length.saturating_mul(1000) < to.saturating_sub(self.model.rows.zero()) {
             return format!("{} from {}", text::time(length), self.model.moment(from));
         }
-        format!("{} to {}", self.model.clock(from), self.model.clock(to))
+        format!("{} to {}{more}", self.model.clock(from), self.model.clock(to))
     }
 
     /// The time on screen.

@@ -540,7 +540,7 @@ fn totals(app: &App, totals: &Totals) -> Value {
         on.push_str(", of what was found");
     }
     json!({
-        "words": format!("{} to {}: {}{on}", app.model.clock(from), app.model.clock(to), text::time(length)),
+        "words": app.between(from, to, &format!(": {}", text::time(length))) + &on,
         "kinds": kinds.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
     })
 }

@@ -11,6 +11,9 @@ use crate::timeline;
 /// Longest value of a header that is told.
 const SHORT: usize = 40;
 
+/// Slices of which a coarse clock is told.
+const ENOUGH: usize = 10;
+
 /// What was read, and what was wrong with it.
 pub(super) fn notes(trace: &Trace, tick: i64) -> Vec<Note> {
     let told = |text: String| Note { holds: None, text };
@@ -22,12 +25,15 @@ pub(super) fn notes(trace: &Trace, tick: i64) -> Vec<Note> {
             notes.push(told(text::count(n, "pageable buffer")));
         }
     }
-    if !timeline::is_schedule(trace) && !trace.slices.is_empty() {
-        notes.push(told(match tick {
-            1_000_000 => "clock in whole milliseconds: lengths are 1 ms off at most".to_owned(),
-            1_000 => "clock in whole microseconds: lengths are 1 µs off at most".to_owned(),
-            _ => "clock exact to 1 ns".to_owned(),
-        }));
+    let n = trace.slices.len();
+    let is_known = ENOUGH <= n || tick == 1 && 1 < n || matches!(trace.source, Source::Simulated { .. });
+    if is_known && !timeline::is_schedule(trace) && n > 0 {
+        let clock = match tick {
+            1_000_000 => "clock in whole milliseconds: lengths are 1 ms off at most",
+            1_000 => "clock in whole microseconds: lengths are 1 µs off at most",
+            _ => "clock exact to 1 ns",
+        };
+        notes.push(told(clock.to_owned()));
     }
     if matches!(trace.source, Source::Imported { .. }) {
         notes.extend(imported(trace).into_iter().map(told));
@@ -56,16 +62,21 @@ fn read(trace: &Trace) -> String {
 }
 
 /// How exact the times are, in nanoseconds: a unit of which every start and end of more than one slice is a multiple, counted from
-/// the first.
+/// the first. So few, or so near each other, are whole milliseconds by chance.
 pub(super) fn tick(trace: &Trace) -> i64 {
     let slices = &trace.slices;
     let Some(&first) = slices.start.iter().min() else { return 1 };
-    let is_whole = |unit: &i64| {
-        let is_multiple = |at: &i64| at.abs_diff(first) % unit.unsigned_abs() == 0;
-        slices.start.iter().chain(&slices.end).all(is_multiple)
+    let mut last = 0;
+    let mut is_whole = |unit: &i64| {
+        let mut is_multiple = |at: &i64| {
+            last = last.max(at.abs_diff(first));
+            at.abs_diff(first) % unit.unsigned_abs() == 0
+        };
+        slices.start.iter().chain(&slices.end).all(&mut is_multiple)
     };
     let is_exact = matches!(trace.source, Source::Simulated { .. }) || slices.len() < 2;
-    [1_000_000, 1_000].into_iter().find(|unit| !is_exact && is_whole(unit)).unwrap_or(1)
+    let unit = [1_000_000, 1_000].into_iter().find(|unit| !is_exact && is_whole(unit)).unwrap_or(1);
+    if slices.len() < ENOUGH || last < 20_000_000 { unit.min(1_000) } else { unit }
 }
 
 /// What is missing in a file of another tool, and what it says of itself.
@@ -137,7 +148,6 @@ mod tests {
             &copy("5", "20", ", \"bytes\": 80"),
             &[
                 "1 event, 0 dropped, 1 slice",
-                "clock exact to 1 ns",
                 "work whose call is not in the file: 1",
                 "schemaVersion: 1",
                 "traceName: a",
@@ -147,7 +157,6 @@ mod tests {
             &[copy("5", "20", ""), copy("45", "0", ", \"bytes\": 4")].join(","),
             &[
                 "2 events, 0 dropped, 2 slices",
-                "clock in whole microseconds: lengths are 1 µs off at most",
                 "work whose call is not in the file: 2",
                 "copies without a number of bytes: 1",
                 "slices without length, all kept: 1",
@@ -171,6 +180,28 @@ mod tests {
                 "traceName: a",
             ],
         );
+    }
+
+    #[test]
+    fn a_coarse_clock_is_told_from_times_that_are_whole_by_chance() {
+        let clock = |times: &[f64]| {
+            let events = times.iter().map(|ts| {
+                format!(r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"dur":0}}"#)
+            });
+            let text = format!(r#"{{"traceEvents":[{}]}}"#, events.collect::<Vec<_>>().join(","));
+            let trace = spanlift::trace::read(text.as_bytes()).unwrap();
+            let clock = notes(&trace, tick(&trace)).into_iter().find(|note| note.text.starts_with("clock"));
+            (tick(&trace), clock.map_or(String::new(), |note| note.text[..14].to_owned()))
+        };
+        let times = |n: u32, unit: f64| (0..n).map(|k| f64::from(k) * unit).collect::<Vec<_>>();
+        // Many times that are all whole do not come by chance. One time said 30 times decides nothing of milliseconds, nor do few.
+        assert_eq!(clock(&times(30, 1000.0)), (1_000_000, "clock in whole".to_owned()));
+        assert_eq!(clock(&times(9, 1e6)), (1_000, String::new()));
+        assert_eq!(clock(&times(30, 3.0)), (1_000, "clock in whole".to_owned()));
+        assert_eq!(clock(&times(30, 0.0)), (1_000, "clock in whole".to_owned()));
+        assert_eq!(clock(&[5.0]), (1, String::new()));
+        // One time that is not whole decides.
+        assert_eq!(clock(&[0.0, 2.5]), (1, "clock exact to".to_owned()));
     }
 
     #[test]

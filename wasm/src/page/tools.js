@@ -301,8 +301,13 @@ const tools = (view, place, alone, { module, examples }) => {
     const pen = sheet.getContext("2d");
     pen.fillStyle = inks(dark)[0];
     pen.fillRect(0, 0, sheet.width, sheet.height);
-    pieces(dark, undefined, (y) => {
+    pieces(dark, undefined, (y, ...size) => {
+      pen.restore();
+      pen.save();
       pen.setTransform(ratio, 0, 0, ratio, ratio * MARGIN, ratio * (MARGIN + y));
+      pen.beginPath();
+      pen.rect(0, 0, ...size);
+      pen.clip();
       return pen;
     });
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");

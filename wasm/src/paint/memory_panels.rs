@@ -121,7 +121,10 @@ impl Panels {
             _ => self.tip.set_hidden(true),
         }
         let (lo, hi) = app.current_window();
-        let range = format!("{}: bytes [{}, {})", app.current_name(), grouped(lo), grouped(hi));
+        let range = match app.current_name() {
+            name if name.is_empty() => name,
+            name => format!("{name}: bytes [{}, {})", grouped(lo), grouped(hi)),
+        };
         let Some(shown) = &mut self.memory else { return };
         let is_new = shown.range != range;
         shown.range = range;
