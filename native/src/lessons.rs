@@ -385,6 +385,38 @@ mod tests {
         }
     }
 
+    /// What only a notebook has is not spoken of in the page.
+    #[test]
+    fn words_of_the_page_name_nothing_that_only_the_notebook_has() {
+        let only_there = [
+            "MemoryMap`",
+            "`Torch`",
+            "`Pipeline`",
+            "`few`",
+            "event_after",
+            "Arrangement::",
+            ".show()",
+            "cell of your own",
+            "is compiled",
+            "in the text form",
+        ];
+        for lesson in lessons() {
+            for cell in &lesson.cells {
+                let Cell::Words(words) = cell else { continue };
+                let found: Vec<_> = only_there.iter().filter(|name| words.contains(**name)).collect();
+                assert_eq!(found, [&""; 0], "{}: {words}", lesson.name);
+            }
+        }
+    }
+
+    /// As many moves as are asked about are told.
+    #[test]
+    fn the_moves_of_lesson_two_are_six() {
+        let lessons = lessons();
+        let (_, late) = acts(&lessons).find(|(_, act)| act.verb == "views late").unwrap();
+        assert_eq!(told(late, &late.text).plain().lines().count(), 6);
+    }
+
     /// The program that lesson 7 takes a wait out of is the one that the cell above it shows.
     #[test]
     fn the_broken_program_is_the_plans_without_a_wait() {
