@@ -15,6 +15,7 @@ use std::time::Instant;
 use spanlift::advise::transfer::{Calibration, Caps, Explain, HostMemory, Request, Route, Way, choose};
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::{Grade, Machine};
+use spanlift::program::{BufferId, Op, Region};
 use spanlift::{Bytes, Nanos, Program, signed_percent, sim};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::course::{Answer, told};
@@ -367,6 +368,9 @@ pub fn check_line(here: &Here, sizes: &[Bytes], latency: Nanos, gb_s: f64) -> Fi
     });
     let found = || -> Result<String, String> {
         let times = times.collect::<Result<Vec<_>, String>>()?;
+        if times.len() < 2 {
+            return Err("one time lies on many lines".to_owned());
+        }
         if !(gb_s.is_finite() && gb_s > 0.0) {
             return Err(format!("{gb_s} GB/s is no rate"));
         }
@@ -391,11 +395,20 @@ pub fn check_line(here: &Here, sizes: &[Bytes], latency: Nanos, gb_s: f64) -> Fi
 pub fn check_run(here: &Here, answer: &(impl Answer + ?Sized)) -> Figure {
     let found = here.ran(&answer).and_then(|words| {
         let program = answer.program()?;
-        let does = |is: fn(&spanlift::program::Op) -> bool| program.commands().iter().any(|c| is(&c.op));
-        use spanlift::program::Op;
-        let is_whole = does(|op| matches!(op, Op::Kernel(_)))
-            && does(|op| matches!(op, Op::Copy(_)))
-            && does(|op| matches!(op, Op::HostRead { expect: Some(_), .. }));
+        // What is read was brought back before, and what was brought back was computed before.
+        let ops = || program.commands().iter().map(|c| &c.op).enumerate();
+        let is_computed = |upto: usize, from: BufferId| {
+            ops()
+                .take(upto)
+                .any(|(_, op)| matches!(op, Op::Kernel(k) if k.writes.iter().any(|w| w.buffer == from)))
+        };
+        let is_back = |upto: usize, read: &Region| {
+            ops().take(upto).any(|(k, op)| {
+                matches!(op, Op::Copy(copy) if copy.dst == *read && is_computed(k, copy.src.buffer))
+            })
+        };
+        let is_whole =
+            ops().any(|(k, op)| matches!(op, Op::HostRead { region, expect: Some(_) } if is_back(k, region)));
         if is_whole {
             Ok(words)
         } else {
@@ -446,6 +459,7 @@ mod tests {
         let sizes = [Bytes(1 << 16), Bytes(1 << 20), Bytes(1 << 26)];
         check(&check_line(&here, &sizes, Nanos(0), 1.0), "not yet: a copy is off");
         check(&check_line(&here, &sizes, Nanos(0), f64::NAN), "is no rate");
+        check(&check_line(&here, &[], Nanos(0), 1.0), "not yet: one time lies on many lines");
     }
 
     #[test]
@@ -458,5 +472,13 @@ mod tests {
         check(&check_run(&here, &safe.replace("sync s\n", "")), "not yet: not run: race");
         check(&check_run(&here, &safe.replace("fill 6", "fill 7")), "not yet: run in the host's memory");
         check(&check_run(&here, "stream s\nsync s"), "no longer copies");
+        // A read of what was there before, of a part, and of what no kernel computed.
+        let early = safe
+            .replace("copy y", "read y expect f32 fill 0\ncopy y")
+            .replace("read y expect f32 fill 6", "");
+        check(&check_run(&here, &early), "no longer copies");
+        check(&check_run(&here, &safe.replace("read y expect", "read y[0..4] expect")), "no longer copies");
+        let by_hand = safe.replace("copy y <- d on s\n", "").replace("fill 6", "fill 0");
+        check(&check_run(&here, &by_hand), "no longer copies");
     }
 }

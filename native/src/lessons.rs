@@ -417,6 +417,91 @@ mod tests {
         assert_eq!(told(late, &late.text).plain().lines().count(), 6);
     }
 
+    /// Other answers than the solutions: some right, and those that are wrong in a way of their own. Each is the solution (`+`) or the
+    /// text as it stands (`-`) of a cell, changed.
+    #[test]
+    fn answers_are_judged_by_what_they_do() {
+        const MISSING: &str = "not yet: the program no longer does what it did; missing: ";
+        const DATA: &str = "not yet: the program no longer does what it did; ";
+        const TOO_LATE: &str = "not yet: safe, but the copy no longer runs beside";
+        type Answer = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+        #[rustfmt::skip]
+        const ANSWERS: &[Answer] = &[
+            // The result is read: all of it, behind the copy, and it is the kernel's.
+            ("+1 c16", &[("sync    back\nread    y", "sync    back"), ("copy    y", "read    y\ncopy    y")], DATA),
+            ("+1 c16", &[("read    y", "read    y[0..0]")], MISSING),
+            ("-1 c16", &[("read    y", "read    y[0..0]")], MISSING),
+            ("+1 c16", &[("read    y", "")], MISSING),
+            ("+1 c16", &[("copy    y <- d on back\n", "")], MISSING),
+            ("+1 c16", &[("copy    y <- d", "copy    y[0..4096] <- d[0..4096]")], MISSING),
+            ("+1 c16", &[("d 4MiB", "d, other 4MiB"), ("copy    y <- d", "copy    y <- other")], "not yet: "),
+            ("+1 c16", &[("reads d writes d for 60us\n", "reads d writes d for 60us\n# "), ("copy    y <- d on back\n", "copy    y <- d on back\nread    y\n")], "not yet: "),
+            ("+1 c16", &[("h200-pcie5", "gh200-c2c")], MISSING),
+            ("-1 c16", &[("# your line here", "sync    cuda:0")], "right: "),
+            ("-1 c16", &[("# your line here", "record  done on back\nsync    event done")], "right: "),
+            ("-1 c16", &[("on back\n", "on compute\n"), ("# your line here", "sync    compute")], "right: "),
+            ("+1 c16", &[("read    y", "read    y\nread    y")], "right: "),
+            // Another question is no answer.
+            ("+2 c07", &[("step(1, 5)", "step(1, 16)"), ("guess 0, 255", "guess 0, 240")], "not yet: another question"),
+            ("+2 c07", &[("guess 0, 255", "guess 255, 0")], "not yet: elements"),
+            ("+2 c21", &[("attention.key, attention.value", "attention.key"), ("1, 32768", "1, 16384")], "not yet: another question"),
+            ("+2 c28", &[("map a, b", "map weight")], "not yet: 1 tile"),
+            ("+2 c28", &[("narrow(0, 0, 600)", "narrow(0, 0, 100)"), ("narrow(0, 600, 424)", "narrow(0, 100, 924)")], "right: "),
+            ("+4 c14", &[("64MiB", "1GiB")], "not yet: another question"),
+            ("+4 c14", &[("guess   24", "guess   23")], "not yet: too few"),
+            // What is read is what was asked for.
+            ("-3 c07", &[("# your line here\nread    host expect f64 ramp 1 1", "sync s"), ("copy", "read    host expect f64 fill 0\ncopy")], MISSING),
+            ("+3 c07", &[("read    host ", "read    host[0..8] ")], MISSING),
+            ("-3 c07", &[("# your line here", "sync    cuda:0")], "right: "),
+            // The second item has to be sent, behind the refill.
+            ("+3 c17", &[("write   x = f32 fill 5\ncopy    d <- x on s\n", "write   x = f32 fill 5\n"), ("record", "copy    d <- x on s\nrecord")], DATA),
+            ("-3 c17", &[("400us", "4us")], MISSING),
+            ("-3 c17", &[("sync    s                        # too much: wait for the event instead\n", ""), ("write   x = f32 fill 5\n", "")], MISSING),
+            // Fast by less work, or on another machine.
+            ("-3 c33", &[("60us", "1us")], MISSING),
+            ("-3 c33", &[("h200-pcie5", "gh200-c2c")], MISSING),
+            ("+3 c33", &[("reads d{i%2} writes", "writes")], MISSING),
+            ("-3 c35", &[("record  done on store              # and so is that, says the same event\n", "")], "right: "),
+            ("-3 c35", &[("copy    last <- b on store         # meanwhile the last result goes out\n", ""), ("record  done on store              # and so is that, says the same event\n", "")], MISSING),
+            ("-3 c35", &[("wait    done on work", "sync    load")], "right: "),
+            ("-3 c37", &[("free    t via free_async on work\n", "")], MISSING),
+            ("-3 c37", &[("free    t via free_async on work", "free    t via free_async on store")], "right: "),
+            ("-3 c37", &[("# what must", "sync    store\n# what must")], "right: "),
+            // A block that nobody takes again is no danger, and the pool was told nothing.
+            ("-3 c40", &[(" reuse t", "")], MISSING),
+            ("+3 c40", &[(" reuse t", "")], MISSING),
+            ("+3 c40", &[("record_stream t on side\n", ""), ("free    t via pool", "record_stream t on main_stream\nfree    t via pool")], "not yet: "),
+            ("-3 c40", &[("free    t via pool", "sync    side\nfree    t via pool")], "right: "),
+            ("-4 c31", &[("4ms", "40ms")], MISSING),
+            ("-4 c31", &[("    sync    0                               # loss.item()\nend", "end\nsync 0")], "not yet: safe, but 1 of 6 losses"),
+            ("+4 c31", &[("    pin: work pin_overhead\n", "")], MISSING),
+            ("+5 c13", &[("kernel  step on 0 reads y writes y for 400us\n", ""), ("wait    there on 0", "wait    there on 0\nkernel  step on 0 reads y writes y for 400us")], TOO_LATE),
+            ("-5 c13", &[("next on 0 reads x", "next on 0 reads y")], MISSING),
+            ("-5 c13", &[("# your lines here", "sync    side")], "right: "),
+            ("-5 c31", &[("h100-pcie5", "gh200-c2c")], "not yet: another machine: only `strategy` and `in_flight` may change"),
+            ("+5 c31", &[("24", "4")], "not yet: another question"),
+            ("+5 c31", &[("in_flight 2", "in_flight 1")], "not yet: "),
+            ("-5 c35", &[("600us", "6us")], MISSING),
+            ("-5 c35", &[("wait    done{i} on copies", "wait    done{i} on compute"), ("y{i} on copies", "y{i} on compute")], "not yet: safe, but copies stand in 2 streams"),
+            ("-5 c39", &[("    copy      w <- weights on s               # model.to(\"cuda\")\n", ""), ("device  w 1MiB", "device  w 1MiB = f32 fill 3")], "not yet: w is on the device without a copy"),
+            ("+5 c39", &[("pageable weights", "pinned weights")], "right: "),
+            ("+5 c39", &[("    host copy p{i} <- batch{i}\n", ""), ("x{i} <- p{i}", "x{i} <- batch{i}")], "right: "),
+        ];
+        let lessons = lessons();
+        for (cell, edits, expected) in ANSWERS {
+            let (lesson, id) = cell[1..].split_once(' ').unwrap();
+            let (_, act) =
+                acts(&lessons).find(|(name, act)| name[1..].starts_with(lesson) && act.id == id).unwrap();
+            let text = if cell.starts_with('+') { act.solved.as_ref().unwrap() } else { &act.text };
+            let answer = edits.iter().fold(text.clone(), |text, (from, to)| {
+                assert!(text.contains(from), "{cell}: no {from:?}");
+                text.replace(from, to)
+            });
+            let said = told(act, &answer);
+            assert!(said.plain().starts_with(expected), "{cell} {edits:?}: {}", said.plain());
+        }
+    }
+
     /// The program that lesson 7 takes a wait out of is the one that the cell above it shows.
     #[test]
     fn the_broken_program_is_the_plans_without_a_wait() {

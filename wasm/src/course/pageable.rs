@@ -14,7 +14,7 @@ use spanlift::trace::{Kind, LaneKind, Slice};
 use spanlift::{Bytes, Nanos, Program, signed_percent};
 
 use super::strategies::with_notes;
-use super::{Answer, Work, judged, safe, told};
+use super::{Answer, judged, safe, told};
 use crate::bars::{BarChart, Cluster, Entry};
 use crate::model::machine_of;
 use crate::show::Figure;
@@ -348,8 +348,7 @@ end
 
 /// Lesson 4, exercise 2: the same loop, whose thread pins nothing: a thread of the loader does it beside it.
 pub fn check_loader(answer: &(impl Answer + ?Sized)) -> Figure {
-    let work = Work { copies: 6, kernels: 6, reads: 0, writes: 6, allocations: 18, frees: 0 };
-    told(judged(&answer, work).and_then(|passed| {
+    told(judged(&answer, LOADER).and_then(|passed| {
         let host = |kinds: &[Kind]| -> Vec<(u32, i64)> {
             let slices = passed.run.trace.slices.iter();
             let found = slices.filter(|s| kinds.contains(&s.kind) && s.bytes > 0);
@@ -361,9 +360,12 @@ pub fn check_loader(answer: &(impl Answer + ?Sized)) -> Figure {
             let slices = passed.run.trace.slices.iter().filter(|s| s.kind == kind && engine(s.lane));
             slices.map(|s| s.end.0 - s.start.0).sum()
         };
-        let n = passed.program.commands().iter().filter(|c| matches!(c.op, Op::HostCopy { .. })).count();
+        let waits = |op: &Op| {
+            matches!(op, Op::StreamSync { .. } | Op::DeviceSync { .. } | Op::EventSync { .. })
+        };
+        let n = passed.program.commands().iter().filter(|c| waits(&c.op)).count();
         if n < 6 {
-            return Err(format!("safe, but {} pinned where 6 are sent", text::count(n, "tensor")));
+            return Err(format!("safe, but {n} of 6 losses are waited for: the loop reads each of them"));
         }
         let first = pinned.first().map_or(0, |(_, time)| *time);
         let least = first + sum(Kind::ToDevice) + sum(Kind::Kernel);
@@ -467,8 +469,14 @@ end
             &check_loader(
                 &LOADER.replace("    host copy p{i} <- b{i}                  # batch.pin_memory()\n", ""),
             ),
-            "0 tensors pinned where 6 are sent",
+            "missing: host copy p0 <- b0",
         );
+        // Nobody waits for the losses: the loop pins beside the device, and does not do what it did.
+        let blind = LOADER.replace("    sync    0                               # loss.item()\n", "");
+        check(&check_loader(&format!("{blind}sync 0\n")), "safe, but 1 of 6 losses are waited for");
+        // A long step hides the pinning, a small tensor has none.
+        check(&check_loader(&LOADER.replace("4ms", "40ms")), "missing: kernel \"step 0\" reads d0 for 4ms");
+        check(&check_loader(&LOADER.replace("16MB", "16KB")), "missing: pageable b0 16");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use spanlift::sim::{self, Ledger, Run};
 use spanlift::trace::{Kind, LaneKind, Slice, StrId};
 use spanlift::{Bytes, Nanos, Program, Trace};
 
-use super::{Answer, Passed, Work, judged, safe, told};
+use super::{Answer, Passed, judged, judged_by, safe, told};
 use crate::bars::{BarChart, Cluster, Entry};
 use crate::figure::{Panel, PanelOptions, panels};
 use crate::model::machine_of;
@@ -289,13 +289,12 @@ sync    0
 
 /// Lesson 5, exercise 1: a copy on a stream of its own is waited for, and still runs beside the kernel before.
 pub fn check_side_copy(answer: &(impl Answer + ?Sized)) -> Figure {
-    let work = Work { copies: 1, kernels: 2, reads: 0, writes: 0, allocations: 3, frees: 0 };
-    told(judged(&answer, work).and_then(|passed| {
-        let copied = done(&passed.run, &[Kind::ToDevice]).map(|s| s.start).min();
-        let worked = done(&passed.run, &[Kind::Kernel]).map(|s| s.end).min();
+    told(judged(&answer, SIDE_COPY).and_then(|passed| {
+        let copied = done(&passed.run, &[Kind::ToDevice]).map(|s| (s.start, s.end)).min();
+        let worked = done(&passed.run, &[Kind::Kernel]).map(|s| (s.start, s.end)).min();
         match (copied, worked) {
-            (Some(copied), Some(worked)) if copied < worked => {
-                let early = text::time(worked.0 - copied.0);
+            (Some(copied), Some(worked)) if copied.0 < worked.1 && worked.0 < copied.1 => {
+                let early = text::time(worked.1.0 - copied.0.0);
                 Ok(format!("{}\nthe copy begins {early} before the first kernel ends", safe(&passed)))
             }
             _ => Err(
@@ -335,8 +334,7 @@ sync    copies
 
 /// Lesson 5, exercise 3: the same work through the same two streams, issued so that the stream of copies never stands still.
 pub fn check_order(answer: &(impl Answer + ?Sized)) -> Figure {
-    let work = Work { copies: 12, kernels: 6, reads: 0, writes: 0, allocations: 24, frees: 0 };
-    told(judged(&answer, work).and_then(|passed| {
+    told(judged(&answer, ONE_COPY_STREAM).and_then(|passed| {
         let copies = passed.program.commands().iter().filter_map(|c| match &c.op {
             Op::Copy(copy) => Some(copy.stream),
             _ => None,
@@ -370,7 +368,7 @@ pub fn check_strategy(
     let found = || -> Result<String, String> {
         let bare = |p: &Pipeline| Pipeline { arrangement: Arrangement::PerStage, in_flight: None, ..*p };
         if bare(&answer) != bare(asked) {
-            return Err("other items: only `arrangement` and `in_flight` may change".to_owned());
+            return Err("another question: only the strategy and `in_flight` may change".to_owned());
         }
         let held = Bytes(answer.footprint().0.saturating_mul(u64::from(answer.slots())));
         let program = answer.program().map_err(|e| e.to_string())?;
@@ -418,14 +416,20 @@ pub fn check_moved(answer: &(impl Answer + ?Sized)) -> Figure {
     told(asked.and_then(|asked| {
         let machine = machine_of(&asked, "")?;
         let reference = sim::run(&asked, &machine).map_err(|e| e.to_string())?;
-        let answer = answer.program()?;
-        // Copies are what the exercise is about; all else stays.
-        let work = Work {
-            copies: Work::of(&answer).copies,
-            allocations: Work::of(&answer).allocations,
-            ..Work::of(&asked)
-        };
-        let Passed { program, run } = judged(&answer, work)?;
+        // Copies and what they need are what the exercise is about.
+        let Passed { program, run } = judged_by(&answer, &asked, |op| matches!(op, Op::Kernel(_)))?;
+        let born = program.commands().iter().find_map(|c| match &c.op {
+            Op::Alloc(alloc) if alloc.space == Space::Device && alloc.contents.is_some() => {
+                Some(alloc.buffer)
+            }
+            _ => None,
+        });
+        if let Some(buffer) = born {
+            let name = program.names().buffer(buffer);
+            return Err(format!(
+                "{name} is on the device without a copy: memory there holds nothing that was not brought"
+            ));
+        }
         let mut needed = 0;
         for last in &reference.finals {
             let name = asked.names().buffer(last.buffer);
@@ -537,7 +541,7 @@ mod tests {
         let b = Pipeline { arrangement: Arrangement::PerStage, in_flight: Some(2), ..asked };
         check(&judge(b), "right: 8.5");
         check(&judge(Pipeline { in_flight: Some(1), ..b }), "later than");
-        check(&judge(Pipeline { items: 2, ..b }), "other items");
+        check(&judge(Pipeline { items: 2, ..b }), "another question");
         check(&judge(Pipeline { in_flight: Some(0), ..b }), "not yet: no item may be under way");
     }
 
@@ -550,6 +554,16 @@ mod tests {
         check(&check_side_copy(&waits), "before the first kernel ends");
         let late = waits.replace("copy    x", "sync    0\ncopy    x");
         check(&check_side_copy(&late), "not yet: safe, but the copy no longer runs beside");
+        // Before the kernel is not beside it, and a kernel that reads something else is another one.
+        let (head, tail) = waits.split_once("kernel  step on 0 reads y writes y for 400us\n").unwrap();
+        let (copy, next) = tail.split_once("kernel  next").unwrap();
+        let before = format!("{head}{copy}kernel  step on 0 reads y writes y for 400us\nkernel  next{next}");
+        check(&check_side_copy(&before), "not yet: safe, but the copy no longer runs beside");
+        let blind = SIDE_COPY.replace("next on 0 reads x", "next on 0 reads y");
+        check(
+            &check_side_copy(&blind),
+            "not yet: the program no longer does what it did; missing: kernel next reads x",
+        );
         let same = SIDE_COPY.replace("on side  ", "on 0  ");
         check(&check_side_copy(&same), "not yet: safe, but the copy no longer runs beside");
     }
@@ -567,6 +581,7 @@ mod tests {
             .replace("sync    copies", "sync    copies\nsync    back");
         check(&check_order(&three), "copies stand in 2 streams");
         check(&check_order(&breadth.replace("    wait    up{i} on compute\n", "")), "race: ");
+        check(&check_order(&ONE_COPY_STREAM.replace("600us", "6us")), "missing: kernel \"work 0\"");
     }
 
     #[test]
@@ -584,6 +599,13 @@ mod tests {
         check(&check_moved(&once), "right: ");
         check(&check_moved(&SENT_AGAIN.replace(line, "")), "not yet: w does not hold");
         check(&check_moved(&once.replace("fill 3", "fill 4")), "not yet: ");
+        // What is needed there has to be brought there.
+        let born = SENT_AGAIN.replace(line, "").replace("device  w 1MiB", "device  w 1MiB = f32 fill 3");
+        check(&check_moved(&born), "not yet: w is on the device without a copy");
+        // By the driver's staging, or pinned all along: as right.
+        let staged = once.replace("    host copy p{i} <- batch{i}                # batch.pin_memory()\n", "");
+        check(&check_moved(&staged.replace("<- p{i}", "<- batch{i}")), "right: ");
+        check(&check_moved(&once.replace("pageable weights", "pinned weights")), "right: ");
         let late = SENT_AGAIN.replace(line, "").replace("sync    s", &format!("{line}sync    s"));
         check(&check_moved(&late), "not yet: x0 does not hold");
         let ledger = Ledger { payload: mib(4), staging: mib(4), to_device: mib(4), ..Ledger::default() };

@@ -10,6 +10,7 @@
 //!
 //! Also `flip(DIM)`, `transpose(A, B)`, `expand(N)`, `at(OFFSET)` and, of a block, `scalar(TYPE)`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use spanlift::Bytes;
@@ -54,12 +55,27 @@ pub(super) fn act(what: &str, source: &str) -> Result<Figure, String> {
         "late" => views.late(),
         "deep copy" => views.layout()?.deepcopy().map(|plan| plan.show()).map_err(words),
         "blocks" => views.blocks(),
-        "check span" => views.span_guessed(),
-        "check move" => views.move_guessed(),
+        "check span" => views.asked_about(FIFTH, |views| views.span_guessed()),
+        "check move" => views.asked_about(MODEL, |views| views.move_guessed()),
         "check tiles" => views.tiles(),
         _ => Err(format!("views cannot {what:?}")),
     }
 }
+
+/// What the first exercise of lesson 2 asks about.
+const FIFTH: &str = "weights = block 1KiB
+matrix = weights.tensor(f32, [16, 16])
+fifth = matrix.step(1, 5)";
+
+/// What the second one does.
+const MODEL: &str = "buffer = block 256KiB
+embed = buffer.tensor(f32, [512, 64])
+attention.qkv = buffer.tensor(f32, [192, 64]).at(36864)
+attention.query = attention.qkv.narrow(0, 0, 64)
+attention.key = attention.qkv.narrow(0, 64, 64)
+attention.value = attention.qkv.narrow(0, 128, 64)
+head = embed.transpose(0, 1)
+only attention.key, attention.value";
 
 fn words(why: impl fmt::Display) -> String {
     why.to_string()
@@ -269,6 +285,20 @@ impl Views {
         Ok(guessed("bytes copied, one by one", guess, copied))
     }
 
+    /// Judges a guess where it is one about the views that are asked about.
+    fn asked_about(
+        &self,
+        asked: &str,
+        judge: impl Fn(&Views) -> Result<Figure, String>,
+    ) -> Result<Figure, String> {
+        let asked = Views::read(asked)?;
+        let only = |views: &Views| views.asked("only").flatten().cloned().collect::<BTreeSet<_>>();
+        match self.layout()? == asked.layout()? && only(self) == only(&asked) {
+            true => judge(self),
+            false => Ok(told(Err("another question: only `guess` may change".to_owned()))),
+        }
+    }
+
     fn span_guessed(&self) -> Result<Figure, String> {
         let (_, view) = self.shown().last().ok_or("there is no view")?;
         Ok(check_span(view, self.guess()?))
@@ -311,13 +341,20 @@ pub fn check_allocations(plan: &MovePlan, guess: (usize, u128)) -> Figure {
     })
 }
 
-/// Lesson 2, exercise 3: tiles have every byte of their storages, and none twice.
+/// Lesson 2, exercise 3: two tiles have every byte of a weight of 1 MiB, and none twice.
 pub fn check_tiles(tiles: &Layout) -> Figure {
     let found = || -> Result<String, String> {
+        let n = tiles.tensors().iter().filter(|tile| !tile.view().shape.contains(&0)).count();
+        if n != 2 {
+            return Err(format!("{} with something in them, for two devices", text::count(n, "tile")));
+        }
         let report = tiles.report().map_err(words)?;
         let devices = report.devices.values();
         let (listed, unique) = devices.fold((0, 0), |n, d| (n.0 + d.listed_bytes, n.1 + d.unique_bytes));
         let whole: u128 = tiles.storages().iter().map(|s| u128::from(s.bytes.0)).sum();
+        if whole != 1 << 20 {
+            return Err(format!("another weight: it has {whole} bytes, not 1 MiB"));
+        }
         match (unique == whole, listed == unique) {
             (true, true) => {
                 Ok(format!("{} have every byte once", text::count(tiles.tensors().len(), "tile")))
@@ -386,46 +423,60 @@ mod tests {
         check("spans", "odd = matrix.narrow(1, 1, 15).step(1, 2)\nspans odd", "elements 1 to 255");
         let pair = "even = matrix.step(1, 2)\nodd = matrix.narrow(1, 1, 15).step(1, 2)\noverlap even, odd";
         check("overlaps", pair, "even and odd share no byte");
-        check(
-            "check span",
-            "fifth = matrix.step(1, 5)\nguess 0, 255",
-            "right: elements 0 to 255, from shape [16, 4], strides [16, 5]",
-        );
-        check(
-            "check span",
-            "fifth = matrix.step(1, 5)\nguess 0, 0",
-            "not yet: elements 0 to 0 are not those of shape",
-        );
         check("check tiles", "map a\n", "no view \"a\"");
         check(
             "check tiles",
-            "a = matrix.narrow(0, 0, 9)\nb = matrix.narrow(0, 8, 8)\nmap a, b",
-            "not yet: 64 bytes would",
-        );
-        check(
-            "check tiles",
-            "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 9, 7)\nmap a, b",
-            "64 bytes belong to no tile",
-        );
-        check(
-            "check tiles",
             "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 8, 8)\nmap a, b",
-            "right: 2 tiles have every",
+            "another weight",
         );
+    }
+
+    #[track_caller]
+    fn judge(what: &str, text: &str, expected: &str) {
+        let told = act(what, text).unwrap_or_else(|why| Figure::error(&why));
+        assert!(told.plain().starts_with(expected), "{expected:?} does not begin {}", told.plain());
+    }
+
+    #[test]
+    fn spans_and_tiles_are_judged() {
+        let span = |guess: &str| format!("{FIFTH}\nguess {guess}");
+        judge("check span", &span("0, 255"), "right: elements 0 to 255, from shape [16, 4], strides [16, 5]");
+        judge("check span", &span("0, 0"), "not yet: elements 0 to 0 are not those of shape");
+        // An answer to another question.
+        let other = span("0, 240").replace("step(1, 5)", "step(1, 16)");
+        judge("check span", &other, "not yet: another question");
+        let tiles = |a: &str, b: &str, map: &str| {
+            format!("block = block 1MiB\nw = block.tensor(f32, [1024, 256])\na = w.{a}\nb = w.{b}\nmap {map}")
+        };
+        for (a, b, map, expected) in [
+            ("narrow(0, 0, 9)", "narrow(0, 8, 1016)", "a, b", "not yet: 1024 bytes would be copied twice"),
+            ("narrow(0, 0, 8)", "narrow(0, 9, 1015)", "a, b", "not yet: 1024 bytes belong to no tile"),
+            ("narrow(0, 0, 8)", "narrow(0, 8, 1016)", "a, b", "right: 2 tiles have every byte once"),
+            ("step(0, 2)", "narrow(0, 1, 1023).step(0, 2)", "a, b", "right: "),
+            ("narrow(1, 0, 100)", "narrow(1, 100, 156)", "a, b", "right: "),
+            ("narrow(0, 0, 8)", "narrow(0, 8, 1016)", "w", "not yet: 1 tile with something"),
+            ("narrow(0, 0, 1024)", "narrow(0, 0, 0)", "a, b", "not yet: 1 tile with something"),
+        ] {
+            judge("check tiles", &tiles(a, b, map), expected);
+        }
     }
 
     #[test]
     fn guesses_about_moves_are_judged_part_by_part() {
-        let two = "a = matrix.narrow(0, 0, 2)\nb = matrix.narrow(0, 2, 2)\nonly a, b\n";
         for (guess, expected) in [
-            ("1, 256", "right: 1 allocation, 256 bytes copied"),
-            ("2, 256", "not yet: as many bytes; the allocations are not 2"),
+            ("1, 32768", "right: 1 allocation, 32768 bytes copied"),
+            ("2, 32768", "not yet: as many bytes; the allocations are not 2"),
             ("1, 128", "not yet: as many allocations; the bytes copied are not 128"),
             ("0, 0", "not yet: neither 0 allocations nor 0 bytes"),
             ("-1, 0", "neither is below zero"),
         ] {
-            check("check move", &format!("{two}guess {guess}"), expected);
+            judge("check move", &format!("{MODEL}\nguess {guess}"), expected);
         }
+        let turned =
+            MODEL.replace("only attention.key, attention.value", "only attention.value attention.key");
+        judge("check move", &format!("{turned}\nguess 1, 32768"), "right: ");
+        let one = MODEL.replace(", attention.value", "");
+        judge("check move", &format!("{one}\nguess 1, 16384"), "not yet: another question");
         // The whole block, once for each of two views of 1 KiB.
         check(
             "guess one by one",
@@ -446,7 +497,7 @@ mod tests {
         check("show", "x = matrix.step(one, 2)", "line 3: step: \"one\" is no number");
         check("show", "matrix = matrix", "line 3: matrix stands there twice");
         check("show", "x = matrix.flip(0) and more", "line 3: \"and more\" is not understood");
-        check("check span", "guess 1", "guess takes two numbers");
+        judge("check span", &format!("{FIFTH}\nguess 1"), "guess takes two numbers");
         check("sing", "", "views cannot \"sing\"");
     }
 }
