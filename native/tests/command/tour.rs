@@ -38,9 +38,11 @@ fn sixteen_rows_are_within_two_percent_and_keep_every_order() {
         assert!((simulated / published - 1.0).abs() <= 0.02, "{}: {simulated} for {published}", row["id"]);
         figures.push((published, simulated));
     }
-    // Two calls, the first to warm up, with a pageable tensor of 4 MB, which is staged and sent: two bytes for one. A pinned
-    // one is sent.
-    for (row, payload, factor) in [(0, 8_000_000, 2.0), (1, 8_000_000, 1.0), (8, 4_000_000_000u64, 1.0)] {
+    // One pageable tensor of 4 MB, which is staged and sent: two bytes for one. A pinned one is sent; one that is pinned first is
+    // copied once more. The call that warms up stands before the marks, as it does before the time.
+    for (row, payload, factor) in
+        [(0, 4_000_000, 2.0), (1, 4_000_000, 1.0), (3, 4_000_000, 2.0), (8, 4_000_000_000u64, 1.0)]
+    {
         let ledger = &rows[row]["ledger"];
         assert_eq!(
             (ledger["payload_bytes"].as_u64(), ledger["factor"].as_f64()),
@@ -168,6 +170,30 @@ fn a_wrong_call_leaves_nothing_behind() {
         assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{args:?}: {ran:?}");
         assert_eq!(names(Path::new(&folder)), ["file"], "{args:?}");
     }
+}
+
+/// Where the link is slower than the driver's staging, the last parts of a pageable copy are on their way when its call is back, and
+/// what is staged still counts twice.
+#[test]
+fn nothing_is_said_that_a_slow_link_makes_wrong() {
+    let folder = folder("slow-tour");
+    std::fs::write(folder.join("g3.json"), r#"{"name": "gen3x8", "h2d_bw": 6.2, "d2h_bw": 6.4}"#).unwrap();
+    let ran = spanlift(&folder, &["tour", "--machine", "g3.json", "-o", "out"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("a copy from pageable memory runs beside a kernel"));
+    assert!(
+        text.contains(
+            "As a rule they overlap when three things hold together, and only then; here not always."
+        )
+    );
+    assert!(!text.contains("nothing is staged") && text.contains("3.73 GiB 2.00"));
+    let page = std::fs::read_to_string(folder.join("out/tour.html")).unwrap();
+    assert!(page.contains("As a rule, though not in each of these runs, copy and kernels overlap when"));
+    let usual = std::fs::read_to_string(tour().0.join("tour.html")).unwrap();
+    assert!(usual.contains(
+        "things: whether the source is pinned, and whether the copy has a stream of its own. Copy and"
+    ));
 }
 
 /// On every machine the conclusions are those that its own ratios give.

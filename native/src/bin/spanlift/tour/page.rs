@@ -68,12 +68,17 @@ fn opening(story: &Story, page: &mut String) {
 }
 
 fn overlap(story: &Story, page: &mut String) {
-    page.push_str(
+    let overlap = match story.is_by_conditions() {
+        true => "Copy",
+        false => "As a rule, though not in each of these runs, copy",
+    };
+    let _ = write!(
+        page,
         "<h2 id=\"overlap\">1 When does a copy run beside a kernel?</h2>\
          <p>A copy of 20 MiB to the device, and <code>t3*t3*t3</code> on data that is there already. Four runs differ in two \
-         things: whether the source is pinned, and whether the copy has a stream of its own. Copy and kernels overlap when \
-         three conditions hold together: the copy engine is free, the copy is on another stream than the kernels, and the \
-         source is pinned.</p>",
+         things: whether the source is pinned, and whether the copy has a stream of its own. {overlap} and kernels overlap when \
+         three conditions hold together, and only then: the copy engine is free, the copy is on another stream than the kernels, \
+         and the source is pinned.</p>",
     );
     let panels: Vec<Panel<'_>> = story
         .runs
@@ -128,7 +133,7 @@ fn rows(story: &Story, page: &mut String) {
         let chart = bars(story, chart);
         picture(page, &|theme| bars_svg(&chart, 540.0, &theme), &chart.title);
     }
-    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload<th class=\"n\">bytes moved for each</tr>");
+    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload between the marks<th class=\"n\">bytes moved for each</tr>");
     for row in &story.rows {
         let p = &row.published;
         let _ = write!(

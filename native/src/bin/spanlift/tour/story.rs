@@ -55,7 +55,7 @@ pub(super) struct Condition {
 pub(super) struct Row {
     pub(super) published: PublishedRow,
     pub(super) simulated: Nanos,
-    /// What it asked for and moved.
+    /// What it asked for and moved in that time.
     pub(super) ledger: Ledger,
 }
 
@@ -174,6 +174,11 @@ fn simulated(name: &'static str, machine: &Machine) -> Result<(Program, Run), Fa
 }
 
 impl Story {
+    /// Whether copies and kernels overlap where all three conditions hold, and nowhere else.
+    pub(super) fn is_by_conditions(&self) -> bool {
+        self.runs.iter().all(|run| (run.overlap > Nanos::ZERO) == run.conditions.iter().all(|c| c.holds))
+    }
+
     /// Runs and judges every program of the tour on the machine.
     pub(super) fn new(chosen: Chosen) -> Result<Story, Fail> {
         let Chosen { machine, source: machine_source } = chosen;
@@ -203,7 +208,8 @@ fn rows(machine: &Machine) -> Result<(Vec<Row>, Vec<Profile>), Fail> {
         if let Some(table) = tables.next_if(|table| table.row == published.row) {
             profiles.push(Profile::new(table, &run.trace)?);
         }
-        rows.push(Row { published, simulated: timed_part(&run, shipped.name), ledger: run.ledger });
+        let ledger = timed_ledger(&run, shipped.text, machine).map_err(|e| Fail::at(shipped.name, e))?;
+        rows.push(Row { published, simulated: timed_part(&run, shipped.name), ledger });
     }
     Ok((rows, profiles))
 }
@@ -231,6 +237,25 @@ fn timed_part(run: &Run, name: &str) -> Nanos {
         (Some(begin), Some(end)) => Nanos(end.0 - begin.0),
         _ => unreachable!("bug: the program {name} has no marks `begin` and `end`"),
     }
+}
+
+/// What a row's program moves between its marks: all of it, less what stands before the first one. Behind the second one stands
+/// nothing.
+fn timed_ledger(run: &Run, text: &str, machine: &Machine) -> Result<Ledger, String> {
+    let before: Vec<&str> = text.lines().take_while(|line| !line.starts_with("mark ")).collect();
+    let before = Program::from_text(&before.join("\n")).map_err(|e| e.to_string())?;
+    let before = sim::run(&before, machine).map_err(|e| e.to_string())?.ledger;
+    let less = |all: Bytes, before: Bytes| Bytes(all.0.saturating_sub(before.0));
+    let all = run.ledger;
+    Ok(Ledger {
+        payload: less(all.payload, before.payload),
+        within_host: less(all.within_host, before.within_host),
+        staging: less(all.staging, before.staging),
+        to_device: less(all.to_device, before.to_device),
+        to_host: less(all.to_host, before.to_host),
+        peer: less(all.peer, before.peer),
+        within_device: less(all.within_device, before.within_device),
+    })
 }
 
 /// The tutorial's conclusions on the machine whose rows these are.

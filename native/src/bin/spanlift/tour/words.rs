@@ -21,8 +21,10 @@ pub(super) fn tell(story: &Story, is_all: bool, out: &mut Out) {
     out.line(&format!("{what} simulated on the machine profile {machine}; no GPU is used."));
     heading(out, "1  When does a copy run beside a kernel?");
     out.line("A copy of 20 MiB and two multiplications, four times: from pageable or pinned");
-    out.line("memory, on the main stream or on one of its own. They overlap when three things");
-    out.line("hold together, and only then.\n");
+    out.line(match story.is_by_conditions() {
+        true => "memory, on the main stream or on one of its own. They overlap when three things\nhold together, and only then.\n",
+        false => "memory, on the main stream or on one of its own. As a rule they overlap when three\nthings hold together, and only then; here not always.\n",
+    });
     let end = story.runs.iter().map(|r| r.run.end).max().unwrap_or_default();
     for run in &story.runs {
         profiled(run, end, out);
@@ -121,7 +123,7 @@ fn rows(story: &Story, out: &mut Out) {
             row.factor(),
         ));
     }
-    out.line("\n  moved: bytes moved for each byte of payload; pageable memory is staged and pinned memory was copied once before.");
+    out.line("\n  Between the marks. moved: bytes moved for each byte of payload; what is staged, or pinned first, is copied once more.");
     profiles(story, out);
     let machine = &story.machine.name;
     out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
