@@ -196,6 +196,68 @@ fn syncs_that_wait_are_told_from_those_that_do_not() {
     assert_eq!(idle.wins_ns, Some(40_000));
 }
 
+/// What a graph launched has no call of its own.
+#[test]
+fn a_sync_waits_for_operations_without_a_call() {
+    let graph = |args: &str, launched: i64| {
+        let mut writer = Writer::default();
+        writer.kernel(-100, (-90, -80)).host("cuda_runtime", "cudaGraphLaunch", 0, 8);
+        writer.kernel(launched, (900, 910));
+        for k in 0..2 {
+            let at = 1000 + 500 * k;
+            writer.events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"node","pid":0,"tid":7,"ts":{at},"dur":499,"args":{{"device":0,"stream":7{args}}}}}"#
+            ));
+        }
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 20, 2004);
+        writer.found()
+    };
+    for args in ["", ",\"correlation\":777"] {
+        let found = graph(args, 10);
+        assert_eq!(found.replay.unwrap().error, 0.0);
+        let waits = rule(&found, "explicit-sync").unwrap();
+        // Events: two of each kernel before the graph, its launch, and the last node before the wait.
+        assert_eq!((waits.count, waits.cost_ns, &*waits.events), (1, 1_984_000, &[6, 7][..]));
+        assert_eq!(rule(&found, "idle-sync"), None);
+    }
+    // Behind an operation that was launched after the wait began, they were too.
+    let found = graph("", 30);
+    assert_eq!((rule(&found, "explicit-sync"), rule(&found, "idle-sync")), (None, None));
+}
+
+/// A wait that found its work done was needed all the same: the host reads what an asynchronous copy wrote.
+#[test]
+fn only_waits_for_what_was_waited_for_are_left_out() {
+    let (pinned, pageable) = ("DtoH (Device -> Pinned)", "DtoH (Device -> Pageable)");
+    let idle = |copies: &[(&str, i64)], waits: &[&str]| {
+        let mut writer = Writer::default();
+        for (k, (kind, stream)) in (0..).zip(copies) {
+            let (at, name) = (200 * k, format!("Memcpy {kind}"));
+            let returns = if *kind == pageable { at + 110 } else { at + 5 };
+            let args = format!("\"bytes\":2000000,\"stream\":{stream}");
+            writer.work(("cudaMemcpyAsync", at, returns), "gpu_memcpy", &name, (at + 8, at + 108), &args);
+        }
+        for (k, name) in (5..).zip(waits) {
+            writer.host("cuda_runtime", name, 200 * k, 200 * k + 60);
+        }
+        rule(&writer.found(), "idle-sync").map_or(0, |found| found.count)
+    };
+    let (stream, device, event) = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize");
+    assert_eq!(idle(&[(pinned, 7)], &[stream]), 0);
+    assert_eq!(idle(&[(pinned, 7)], &[event]), 0);
+    assert_eq!(idle(&[(pinned, 7)], &[device]), 0);
+    // A second time in a row; an event says nothing of what came after it.
+    assert_eq!(idle(&[(pinned, 7)], &[stream, stream]), 1);
+    assert_eq!(idle(&[(pinned, 7)], &[event, stream]), 0);
+    // A copy of pageable memory waits by itself, for all that stands before it on its stream.
+    assert_eq!(idle(&[(pageable, 7)], &[stream]), 1);
+    assert_eq!(idle(&[(pinned, 7), (pageable, 7)], &[stream]), 1);
+    assert_eq!(idle(&[(pageable, 7), (pinned, 7)], &[stream]), 0);
+    // Another stream's it does not stand for.
+    assert_eq!(idle(&[(pinned, 9), (pageable, 7)], &[stream, stream]), 0);
+    assert_eq!(idle(&[(pinned, 9), (pageable, 7)], &[device, stream]), 1);
+}
+
 #[test]
 fn uploads_of_pageable_memory_learn_from_pinned_ones() {
     let mut writer = Writer::default();

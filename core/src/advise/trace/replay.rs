@@ -360,7 +360,7 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
             waits[call] = Some((index, true));
         }
     }
-    synchronising(recorded, &mut waits);
+    synchronising(recorded, steps, &mut waits);
     let usual = usual_lengths(recorded, &waits);
     let n_rows = calls.iter().map(|call| call.row as usize + 1).max().unwrap_or(0);
     let mut last_of_row: Vec<Option<u32>> = vec![None; n_rows];
@@ -407,10 +407,20 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
 }
 
 /// The operation that each synchronising call waits for: the last one to end while it ran that had been launched before.
-fn synchronising(recorded: &Recorded, waits: &mut [Option<(u32, bool)>]) {
+///
+/// Operations without a call, as those of a graph, were launched no earlier than those before them on their stream.
+fn synchronising(recorded: &Recorded, steps: &[Step], waits: &mut [Option<(u32, bool)>]) {
     let Recorded { calls, ops, .. } = recorded;
-    let mut ends: Vec<(i64, u32)> =
-        (0..).zip(ops).filter(|(_, op)| op.call.is_some()).map(|(index, op)| (op.at.1, index)).collect_vec();
+    let mut launched = vec![i64::MIN; ops.len()];
+    let mut last_of_stream = vec![i64::MIN; recorded.n_streams];
+    for step in steps {
+        let Step::Op(k) = *step else { continue };
+        let op = &ops[k as usize];
+        let last = &mut last_of_stream[op.stream as usize];
+        launched[k as usize] = op.call.map_or(*last, |call| calls[call as usize].at.0);
+        *last = launched[k as usize].max(*last);
+    }
+    let mut ends: Vec<(i64, u32)> = (0..).zip(ops).map(|(index, op)| (op.at.1, index)).collect_vec();
     // In order already, more or less, which this sort makes use of.
     ends.sort();
     for (waits, call) in waits.iter_mut().zip(calls) {
@@ -420,9 +430,8 @@ fn synchronising(recorded: &Recorded, waits: &mut [Option<(u32, bool)>]) {
         let (start, end) = call.at;
         let below = ends.partition_point(|(at, _)| *at <= end);
         let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
-        let launched = |op: &Op| op.call.is_some_and(|c| calls[c as usize].at.0 <= start);
         // A hostile file could make this the square of its length.
-        let found = candidates.take(100).find(|(_, op)| launched(&ops[*op as usize]));
+        let found = candidates.take(100).find(|(_, op)| launched[*op as usize] <= start);
         *waits = found.map(|(_, op)| (*op, false));
     }
 }
