@@ -66,7 +66,7 @@ impl Moved {
             };
             let group = match (op.direction, groups.of(table, op)) {
                 (Some(direction), _) => towards(direction),
-                (None, Group::OtherCopy) => towards(direction(table.name(op.span))),
+                (None, Group::OtherCopy) => of_name(table.name(op.span)),
                 (None, group) => group,
             };
             let hop = match group {
@@ -92,6 +92,16 @@ impl Moved {
         moved.factor = over(all);
         moved.factor_if_staged = over(sum(&[all, moved.pageable_bytes]));
         moved
+    }
+}
+
+/// Where a copy goes that is none of the usual four: an array is on a device, whatever it is copied with.
+fn of_name(name: &str) -> Group {
+    match name.strip_prefix("Memcpy ").and_then(|name| name.split(' ').next()) {
+        Some("HtoA") => Group::ToDevice,
+        Some("AtoH") => Group::ToHost,
+        Some("AtoA" | "AtoD" | "DtoA") => Group::WithinDevice,
+        _ => towards(direction(name)),
     }
 }
 
@@ -170,6 +180,20 @@ mod tests {
         assert_eq!((found.to_device_bytes, found.to_host_bytes, found.within_device_bytes), (1852, 470, 8));
         assert_eq!((found.payload_bytes, found.other_bytes, found.n_without_bytes), (2322, 0, 1));
         assert_eq!(crate::trace::analysis::Figures::of(&table).gpu_ops["kernel"], 8);
+    }
+
+    #[test]
+    fn arrays_are_on_a_device() {
+        let found = moved(&[
+            ("Memcpy HtoA (Pageable -> Array)", ",\"bytes\":1000"),
+            ("Memcpy HtoA (Pinned -> Array)", ",\"bytes\":200"),
+            ("Memcpy AtoH (Array -> Pageable)", ",\"bytes\":30"),
+            ("Memcpy AtoA (Array -> Array)", ",\"bytes\":4"),
+            ("Memcpy AtoD (Array -> Device)", ",\"bytes\":5"),
+            ("Memcpy DtoA (Device -> Array)", ",\"bytes\":6"),
+        ]);
+        assert_eq!((found.to_device_bytes, found.to_host_bytes, found.within_device_bytes), (1200, 30, 15));
+        assert_eq!((found.payload_bytes, found.pageable_bytes, found.other_bytes), (1230, 1030, 0));
     }
 
     #[test]
