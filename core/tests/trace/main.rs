@@ -5,6 +5,7 @@ mod export;
 mod files;
 mod findings;
 mod input;
+mod memory;
 #[path = "../random/mod.rs"]
 mod random;
 mod recordings;

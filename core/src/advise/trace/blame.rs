@@ -209,11 +209,14 @@ fn stack(table: &Table, span: u32) -> Option<&str> {
 fn own_line(frame: &str) -> Option<String> {
     let (file, rest) = frame.trim().split_once(".py(")?;
     let (number, function) = rest.split_once(')')?;
+    let function = function.trim_start_matches(':').trim();
+    (!is_library(file)).then(|| format!("{file}.py:{number} {function}").trim_end().to_owned())
+}
+
+/// Whether a file of Python is of a library rather than of the program.
+pub(super) fn is_library(file: &str) -> bool {
     let libraries = ["site-packages/", "dist-packages/", "<frozen", "/lib/python", "lib64/python", "torch/"];
-    if libraries.iter().any(|library| file.contains(library)) {
-        return None;
-    }
-    Some(format!("{file}.py:{number} {}", function.trim_start_matches(':').trim()).trim_end().to_owned())
+    libraries.iter().any(|library| file.contains(library))
 }
 
 #[cfg(test)]

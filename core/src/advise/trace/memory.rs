@@ -1,8 +1,9 @@
-//! Findings on memory snapshots: fragmentation, thrash, failed allocations, rounding.
+//! Findings on memory snapshots: growth, fragmentation, thrash, failed allocations, rounding.
 
+use super::blame::is_library;
 use super::{counted, size};
 use crate::json::written;
-use crate::ordered::{CollectVec, sort, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
 use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
@@ -10,7 +11,7 @@ use crate::trace::snapshot::{Figures, Segment, Snapshot};
 pub struct MemoryFinding {
     /// Its name, the same for every snapshot.
     pub rule: &'static str,
-    /// In one sentence.
+    /// In one sentence, beginning with who asked for what the events show, where the snapshot tells.
     pub title: String,
     /// What to change, in PyTorch's terms.
     pub change: String,
@@ -54,16 +55,112 @@ pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFind
     }
     let waste = figures.rounding_waste;
     if 0 < figures.reserved_end && figures.reserved_end < waste * LEAST_SHARE {
+        let (of_rounding, events) = rounded_up(snapshot);
         found.push(MemoryFinding {
             rule: "rounding",
             title: format!("{} of blocks in use were not asked for", size(waste)),
-            change: "many tensors of a few bytes take 512 each: put them into one tensor".to_owned(),
+            // By PyTorch's `should_split`.
+            change: if waste < 2 * of_rounding {
+                "many tensors of a few bytes take 512 each: put them into one tensor"
+            } else {
+                "a block of the pool for more than 1 MiB is split only where more than 1 MiB would be left: \
+                 `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` splits it at 512 bytes; leave out \
+                 `roundup_power2_divisions` and `max_split_size_mb`, or ask for sizes that repeat"
+            }
+            .to_owned(),
             bytes: waste,
-            events: rounded_up(snapshot),
+            events,
         });
     }
+    let mut lines = Lines { snapshot, of_stack: BTreeMap::new() };
+    for finding in &mut found {
+        let who = lines.who(&finding.events);
+        finding.title.insert_str(0, &who);
+    }
+    grew(&mut lines, figures, &mut found);
     sort_by_key(&mut found, |finding| std::cmp::Reverse(finding.bytes));
     found
+}
+
+/// Lines of Python that asked for memory, found once for each stack.
+struct Lines<'a> {
+    snapshot: &'a Snapshot,
+    of_stack: BTreeMap<u32, Option<String>>,
+}
+
+impl Lines<'_> {
+    /// The innermost line of a stack that is no library's: `train.py:212 step`.
+    fn of(&mut self, stack: u32) -> Option<String> {
+        let Snapshot { strings, stacks, .. } = self.snapshot;
+        let own = |frame: &u32| {
+            let frame = stacks.frames[*frame as usize];
+            let (file, name) = (strings.get(frame.filename), strings.get(frame.name));
+            let is_own = file.ends_with(".py") && !is_library(file);
+            is_own.then(|| format!("{file}:{} {name}", frame.line))
+        };
+        let line = self.of_stack.entry(stack).or_insert_with(|| stacks.get(stack).iter().find_map(own));
+        line.clone()
+    }
+
+    /// Who asked for the most bytes of events, to stand before what is said of them.
+    fn who(&mut self, events: &[(usize, usize)]) -> String {
+        let mut by_line: BTreeMap<String, i128> = BTreeMap::new();
+        for &(device, event) in events {
+            let event = self.snapshot.traces[device][event];
+            if let Some(line) = self.of(event.stack) {
+                *by_line.entry(line).or_default() += i128::from(event.size);
+            }
+        }
+        let others = if by_line.len() < 2 { "" } else { " and others" };
+        let most = by_line.into_iter().max_by_key(|(_, bytes)| *bytes);
+        most.map_or_else(String::new, |(line, _)| format!("{line}{others}: "))
+    }
+}
+
+/// Lines whose blocks pile up: some of every quarter of the recorded events are alive at the end, all together a tenth or
+/// more of what the device holds then. What is made once, as weights, or lives for a step, as activations, is in no more
+/// than one or two of them.
+fn grew(lines: &mut Lines<'_>, figures: &Figures, found: &mut Vec<MemoryFinding>) {
+    let snapshot = lines.snapshot;
+    let Some(alloc) = snapshot.strings.find("alloc") else { return };
+    for (device, events) in snapshot.traces.iter().enumerate() {
+        let mut alive: BTreeSet<i64> = snapshot.alive_at_end(device).map(|(at, _)| at).collect();
+        let mut by_line: BTreeMap<String, (i128, [usize; 4], Vec<(usize, usize)>)> = BTreeMap::new();
+        // The last allocation at an address is that of the block.
+        for (index, event) in events.iter().enumerate().rev() {
+            if event.action != alloc || !alive.remove(&event.addr) {
+                continue;
+            }
+            let Some(line) = lines.of(event.stack) else { continue };
+            let (bytes, quarters, shown) = by_line.entry(line).or_default();
+            *bytes += i128::from(event.size);
+            quarters[4 * index / events.len()] += 1;
+            if shown.len() < MOST_EVENTS {
+                shown.push((device, index));
+            }
+        }
+        let held = figures.traces.get(&device.to_string()).map_or(0, |of| of.reserved_end);
+        for (line, (bytes, quarters, mut events)) in by_line {
+            if quarters.contains(&0) || 10 * bytes < held {
+                continue;
+            }
+            events.reverse();
+            found.push(MemoryFinding {
+                rule: "grew",
+                title: format!(
+                    "{line}: device {device}: {} of {} allocated in the recorded events are still there, some of every \
+                     quarter of them",
+                    counted(quarters.iter().sum(), "block", "blocks"),
+                    size(bytes)
+                ),
+                change: "something keeps what each step makes: lists of losses or outputs (keep `.item()` or `.detach()`), \
+                         caches without a limit, hooks, graphs held by `retain_graph=True`"
+                    .to_owned(),
+                bytes,
+                events,
+            });
+        }
+    }
 }
 
 /// Events that show a finding, at most.
@@ -86,16 +183,19 @@ fn beside_free(snapshot: &Snapshot) -> Vec<(usize, usize)> {
     allocations(snapshot, blocks.take(MOST_EVENTS).collect_vec())
 }
 
-/// The allocations that were rounded up by the most.
-fn rounded_up(snapshot: &Snapshot) -> Vec<(usize, usize)> {
+/// Bytes by which blocks in use were rounded up to the next 512, and the allocations that have the most more than was
+/// asked for.
+fn rounded_up(snapshot: &Snapshot) -> (i128, Vec<(usize, usize)>) {
     let in_use = snapshot.strings.find("active_allocated");
     let mut blocks: Vec<(i64, (i64, i64))> = Vec::new();
     for segment in &snapshot.segments {
         let used = snapshot.placed(segment).filter(|(_, block)| Some(block.state) == in_use);
         blocks.extend(used.map(|(at, b)| (b.size.saturating_sub(b.requested_size), (segment.device, at))));
     }
+    let of_rounding = blocks.iter().map(|(waste, _)| i128::from(*waste)).filter(|waste| *waste < 512).sum();
     sort_by_key(&mut blocks, |(waste, _)| std::cmp::Reverse(*waste));
-    allocations(snapshot, blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect_vec())
+    let most = blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect_vec();
+    (of_rounding, allocations(snapshot, most))
 }
 
 /// The last allocation at each of some addresses of devices, in the order of the events.
@@ -177,14 +277,14 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
 fn thrash(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
     let [got, back] = ["segment_alloc", "segment_free"].map(|action| snapshot.strings.find(action));
     for (device, events) in snapshot.traces.iter().enumerate() {
-        let (mut given_back, mut again, mut n, mut shown) = (0_i128, 0_i128, 0_usize, Vec::new());
+        let (mut given_back, mut again, mut n, mut shown) = ((0_i128, 0_usize), 0_i128, 0_usize, Vec::new());
         for (index, event) in events.iter().enumerate() {
             if Some(event.action) == back {
-                given_back += i128::from(event.size);
-            } else if Some(event.action) == got && 0 < given_back {
-                // As much of it as was there before is got again.
-                let same = given_back.min(i128::from(event.size));
-                given_back -= same;
+                given_back = (given_back.0 + i128::from(event.size), given_back.1 + 1);
+            } else if Some(event.action) == got && 0 < given_back.1 {
+                // As much of it as was there before is got again, and one segment for one.
+                let same = given_back.0.min(i128::from(event.size));
+                given_back = (given_back.0 - same, given_back.1 - 1);
                 again += same;
                 n += 1;
                 if shown.len() < MOST_EVENTS {

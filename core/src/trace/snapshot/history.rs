@@ -57,7 +57,7 @@ pub struct History {
 
 impl Snapshot {
     /// The blocks of a device that are not free at the end: addresses and sizes.
-    fn alive_at_end(&self, device: usize) -> impl Iterator<Item = (i64, i64)> {
+    pub(crate) fn alive_at_end(&self, device: usize) -> impl Iterator<Item = (i64, i64)> {
         let of_device = self.segments.iter().filter(move |s| usize::try_from(s.device) == Ok(device));
         let blocks = of_device.flat_map(|segment| self.placed(segment));
         blocks
