@@ -276,6 +276,22 @@ fn uploads_of_pageable_memory_learn_from_pinned_ones() {
     assert_eq!(rule(&pinned.found(), "pageable-upload"), None);
 }
 
+/// A copy that holds the host for 100 us, then kernels of 3 us that begin 9 us after their launch, one every 10 us. The
+/// stream needs no pause between two of them, so that the copy hides under the launches once its call returns: the
+/// last launch comes 100 us earlier, and so does the end.
+#[test]
+fn a_launch_is_no_pause_of_the_stream() {
+    let mut writer = Writer::default();
+    writer.copy((0, 100), "HtoD (Pageable -> Device)", (10, 100), 1_000_000);
+    for k in 0..40 {
+        let at = 101 + 10 * k;
+        writer.work(("cudaLaunchKernel", at, at + 8), "kernel", "k", (at + 9, at + 12), "");
+    }
+    let found = writer.found();
+    assert_eq!(found.replay.unwrap().error, 0.0);
+    assert_eq!(rule(&found, "pageable-upload").unwrap().wins_ns, Some(100_000));
+}
+
 #[test]
 fn small_copies_are_counted_when_nothing_waits_for_them() {
     let many = |n: i64, bytes: u64| {

@@ -458,9 +458,9 @@ fn median(list: &mut [i64]) -> i64 {
 fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
     let Recorded { calls, ops, .. } = recorded;
     let mut last_of_stream: Vec<Option<(i64, i64)>> = vec![None; recorded.n_streams];
-    // Where the operation before had ended when this one was launched, the delay is the launch's own; where it had not,
-    // the pause between both is the stream's own.
-    let (mut launches, mut pauses) = (Vec::new(), Vec::new());
+    // Where the operation before had ended when this one was launched, the delay is the launch's own; where this one could
+    // have begun before that end, the pause between both is the stream's own.
+    let (mut launches, mut waited, mut pauses) = (Vec::new(), Vec::new(), Vec::new());
     let mut befores: Vec<Option<(i64, i64)>> = vec![None; ops.len()];
     let mut engine_free = vec![i64::MIN; recorded.n_engines];
     let mut engine_befores = vec![i64::MIN; ops.len()];
@@ -473,10 +473,7 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
         if let Some(call) = op.call {
             let launched = calls[call as usize].at.0;
             match before {
-                Some((_, free)) if launched < free && free <= start => {
-                    pauses.push(start.saturating_sub(free))
-                }
-                Some((_, free)) if launched < free => {}
+                Some((_, free)) if launched < free => waited.push((launched, free, start)),
                 _ => launches.push(start.saturating_sub(launched)),
             }
         }
@@ -487,7 +484,13 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
             *free = (*free).max(end);
         }
     }
-    let (launch, pause) = (median(&mut launches), median(&mut pauses));
+    let launch = median(&mut launches);
+    for (launched, free, start) in waited {
+        if sum(launched, launch) <= free && free <= start {
+            pauses.push(start.saturating_sub(free));
+        }
+    }
+    let pause = median(&mut pauses);
     let launched = |op: &Op| op.call.map(|call| calls[call as usize].at.0);
     // When each could have begun but for other streams.
     let ready = |(k, op): (usize, &Op)| {
