@@ -269,11 +269,38 @@ fn uploads_of_pageable_memory_learn_from_pinned_ones() {
     assert_eq!((upload.count, upload.cost_ns), (1, 400_000));
     // The call takes its usual 5 us in place of 400.
     assert_eq!(upload.wins_ns, Some(395_000));
+    assert!(!upload.change.contains("leaves them as slow"), "{}", upload.change);
     let link = rule(&found, "link-use").unwrap();
     assert!(link.title.contains("reach 8.0 GB/s, the best of them 20.0 GB/s"), "{}", link.title);
     let mut pinned = Writer::default();
     pinned.copy((0, 5), "HtoD (Pinned -> Device)", (10, 110), 2_000_000).kernel(700, (710, 800));
     assert_eq!(rule(&pinned.found(), "pageable-upload"), None);
+}
+
+/// PyTorch's `.to(device)` is a copy and a wait for it, in one operator. Without both the second launch stands at
+/// 3 + 5 + 995 us, and its kernel ends 100 us after 1,013 us, in place of 2,100.
+#[test]
+fn an_upload_goes_with_the_wait_behind_it() {
+    let upload = |operator_ends: i64| {
+        let mut writer = Writer::default();
+        writer.host("cpu_op", "aten::copy_", -1, operator_ends);
+        writer.copy((0, 960), "HtoD (Pageable -> Device)", (5, 995), 4_000_000);
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 961, 998);
+        writer.kernel(1000, (1010, 1020)).kernel(2000, (2010, 2100));
+        let found = writer.found();
+        assert_eq!(found.replay.unwrap().error, 0.0);
+        let what_if = trace::read(writer.text().as_bytes()).unwrap();
+        let what_if = Recording::of(&what_if).unwrap().what_if(&[RecordedChange::Pin]).saved_ns;
+        (rule(&found, "pageable-upload").unwrap().clone(), what_if)
+    };
+    let (found, what_if) = upload(999);
+    assert_eq!((found.cost_ns, found.wins_ns, what_if), (960_000, Some(997_000), 997_000));
+    assert!(found.why.ends_with("in the same operator, takes 37.000 us and goes with it"), "{}", found.why);
+    assert!(found.change.contains("leaves them as slow"), "{}", found.change);
+    // Somebody else's wait stays, until the same copy has ended.
+    let (found, _) = upload(960);
+    assert_eq!(found.wins_ns, Some(0));
+    assert!(found.why.ends_with("0 ns after it"), "{}", found.why);
 }
 
 /// A copy that holds the host for 100 us, then kernels of 3 us that begin 9 us after their launch, one every 10 us. The

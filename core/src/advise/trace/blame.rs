@@ -99,6 +99,11 @@ impl<'a> Makers<'a> {
         }
     }
 
+    /// The innermost slice around a call that says who made it.
+    pub(super) fn around(&self, call: u32) -> u32 {
+        self.around[call as usize]
+    }
+
     /// Who made the call that has this slice.
     pub(super) fn told(&mut self, call: u32) -> Told {
         // Up to what is known, and down again.

@@ -50,15 +50,22 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         named.copies.push(Copied { op: index, call: call_index, bytes: bytes.into() });
     }
     let pinned_rate = pinned_rates(scene, &mut groups);
+    let behind = scene.replay.waits_behind();
     for (name, named) in &by_name {
         let name = table.strings.get(*name);
-        holds_the_host(scene, name, named, &pinned_rate);
+        holds_the_host(scene, name, named, &pinned_rate, &behind);
         small(scene, name, named);
     }
 }
 
 /// Copies whose call did not return before they had ended, and pageable ones from the host, whose bytes the call stages.
-fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTreeMap<Group, Rate>) {
+fn holds_the_host(
+    scene: &mut Scene<'_>,
+    name: &str,
+    named: &Named,
+    rates: &BTreeMap<Group, Rate>,
+    behind: &BTreeMap<u32, u32>,
+) {
     let table = scene.table;
     let interval = |op: u32| table.spans.interval(table.ops[op as usize].span);
     let call_of = |call: u32| table.spans.interval(table.calls[call as usize].span);
@@ -89,7 +96,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
     let hold = if held.len() == 1 { "holds" } else { "hold" };
     let bytes: i128 = held.iter().map(|copy| copy.bytes).sum();
     let title = format!("{copies} `{name}` of {} {hold} the host {}", size(bytes), time(all));
-    let why = format!(
+    let mut why = format!(
         "the host is in the call {} before the copy begins, waiting for what stands in front of it on the stream, {} \
          while it runs and {} after it",
         time(before),
@@ -97,6 +104,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
         time(after)
     );
     let mut change = Change { free_calls: calls.keys().copied().collect_vec(), ..Change::default() };
+    let mut unknown = "";
     let (rule, advice) = match (named.group, named.pageable) {
         (Some(Group::ToHost), true) => (
             "hidden-sync",
@@ -106,7 +114,25 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
              `event.synchronize()` when the value is needed. The prediction holds where nothing needs the value at once",
         ),
         (Some(Group::ToDevice), true) => {
-            if let Some(rate) = rates.get(&Group::ToDevice) {
+            // What PyTorch makes of one blocking copy lies in one operator.
+            let waits: Vec<u32> = held
+                .iter()
+                .filter_map(|copy| {
+                    let wait = *behind.get(&copy.op)?;
+                    let [a, b] = [copy.call, wait].map(|call| table.calls[call as usize].span);
+                    (scene.makers.around(a) == scene.makers.around(b)).then_some(wait)
+                })
+                .collect_vec();
+            if !waits.is_empty() {
+                let ns = waits.iter().map(|&wait| length(call_of(wait))).sum();
+                why += &format!(
+                    "; the wait for the copy behind it, in the same operator, takes {} and goes with it",
+                    time(ns)
+                );
+                change.free_calls.extend(waits);
+            }
+            let rate = rates.get(&Group::ToDevice);
+            if let Some(rate) = rate {
                 change.lengths = held
                     .iter()
                     .filter_map(|copy| {
@@ -116,6 +142,9 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
                         Some((copy.op, rate.ns(bytes).min(len)))
                     })
                     .collect_vec();
+            } else {
+                unknown = ". Nothing in the trace says how fast pinned copies are, so the prediction leaves them as slow as \
+                           these";
             }
             (
                 "pageable-upload",
@@ -130,7 +159,11 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
              wait for an event where the result is used",
         ),
     };
-    scene.note(cases, Words { rule, title, why, change: advice.to_owned() }, change);
+    scene.note(cases, Words { rule, title, why, change: format!("{advice}{unknown}") }, change);
+}
+
+fn length((start, end): (i64, i64)) -> i128 {
+    i128::from(end) - i128::from(start)
 }
 
 /// The rates of pinned copies large enough to show it, by direction.
@@ -169,12 +202,9 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
         return;
     }
     let case = |(&call, &op): (&u32, &u32)| {
-        let (start, end) = table.spans.interval(table.calls[call as usize].span);
-        Case {
-            call: Some(table.calls[call as usize].span),
-            shows: table.ops[op as usize].span,
-            cost_ns: i128::from(end) - i128::from(start),
-        }
+        let span = table.calls[call as usize].span;
+        let shows = table.ops[op as usize].span;
+        Case { call: Some(span), shows, cost_ns: length(table.spans.interval(span)) }
     };
     let cases: Vec<Case> = first.iter().map(case).collect_vec();
     let bytes: i128 = copies.iter().map(|copy| copy.bytes).sum();

@@ -14,7 +14,7 @@ use crate::units::{Nanos, float};
 ///
 /// | written | what changes |
 /// |---|---|
-/// | `pin:*` | copies of pageable memory are as if it were pinned: their calls wait for nothing, and copies to the device are as fast as the pinned ones of 1 MiB or more in the trace, where there are any |
+/// | `pin:*` | copies of pageable memory are as if it were pinned: their calls wait for nothing, nor does a synchronisation right behind one that waits for it, and copies to the device are as fast as the pinned ones of 1 MiB or more in the trace, where there are any |
 /// | `h2d_bw*F`, `d2h_bw*F` | copies to the device, or to the host, are `F` times as fast |
 /// | `copy_stream` | copies between host and device are on streams of their own, one for each direction; no kernel waits for a copy that moved, so that this is the most that could be won |
 /// | `no_waits` | calls that synchronise wait for nothing |
@@ -152,6 +152,7 @@ impl Recording<'_> {
             }
         }
         let pinned = self.pinned_rate();
+        let behind = self.replay.waits_behind();
         for (op, &slice) in (0..).zip(&self.joined.ops) {
             let slice = slice as usize;
             let kind = slices.kind[slice];
@@ -159,6 +160,7 @@ impl Recording<'_> {
             let mut len = recorded;
             if has(RecordedChange::Pin) && slices.flags[slice] & Slice::PAGEABLE != 0 {
                 change.free_calls.extend(self.replay.ops[op as usize].call);
+                change.free_calls.extend(behind.get(&op));
                 if kind == Kind::ToDevice && pinned.bytes > 0 && slices.bytes[slice] > 0 {
                     // Not slower than it was: small copies cost their launch.
                     len = pinned.ns(slices.bytes[slice]).min(len);

@@ -61,6 +61,8 @@ pub(super) struct CallCost {
     for_start: bool,
     /// What is left of it once the wait is over.
     tail: i64,
+    /// It waits for the end of what the call before it on its thread launched.
+    is_behind: bool,
 }
 
 /// What an operation costs and waits for.
@@ -150,6 +152,13 @@ impl Replay {
     /// How many calls and operations a run goes through.
     pub(super) fn n_steps(&self) -> usize {
         self.steps.len()
+    }
+
+    /// Calls that wait for the end of an operation right behind the call that launched it, by that operation: a copy of
+    /// PyTorch's that blocks makes two calls.
+    pub(super) fn waits_behind(&self) -> BTreeMap<u32, u32> {
+        let behind = (0..).zip(&self.calls).filter(|(_, call)| call.is_behind);
+        behind.filter_map(|(k, call)| Some((call.waits_for?, k))).collect()
     }
 
     /// Runs it and gives the time from the first start to the last end.
@@ -366,7 +375,15 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
     let mut last_of_row: Vec<Option<u32>> = vec![None; n_rows];
     let mut last_of_all: Option<u32> = None;
     let mut costs = vec![
-        CallCost { after: None, gap: 0, own: 0, waits_for: None, for_start: false, tail: 0 };
+        CallCost {
+            after: None,
+            gap: 0,
+            own: 0,
+            waits_for: None,
+            for_start: false,
+            tail: 0,
+            is_behind: false
+        };
         calls.len()
     ];
     for step in steps {
@@ -394,6 +411,7 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
             let until = if for_start { op_at.0 } else { op_at.1 };
             cost.waits_for = Some(op);
             cost.for_start = for_start;
+            cost.is_behind = !for_start && own.is_some() && own == ops[op as usize].call;
             cost.tail = end.saturating_sub(until);
             let usual = usual.binary_search_by_key(&call.name, |of| of.0).map_or(0, |at| usual[at].1);
             cost.own = len.min(usual);
