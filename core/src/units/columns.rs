@@ -66,7 +66,21 @@ pub fn apart(names: &[String], most: usize) -> Vec<String> {
         let tail = before.min(chars.len() - last(chars, room).len());
         format!("{}…{}", head.iter().collect::<String>(), cut(&chars[tail..], room))
     };
-    all.iter().map(told).collect()
+    let mut found: Vec<String> = all.iter().map(told).collect();
+    // Names that differ in two places look alike where both are cut at the second: their beginning is that of the first.
+    let alike = |k: usize| {
+        let others = (0..all.len()).filter(|&other| found[other] == found[k] && all[other] != all[k]);
+        let with = |other: usize| all[k].iter().zip(&all[other]).take_while(|(a, b)| a == b).count();
+        others.map(with).max()
+    };
+    let firsts: Vec<Option<usize>> = (0..all.len()).map(alike).collect();
+    for (name, (chars, first_other)) in found.iter_mut().zip(all.iter().zip(firsts)) {
+        if let (Some(at), Some((begin, tail))) = (first_other, name.split_once('…')) {
+            let head = first(&chars[at..], columns(begin).saturating_sub(1));
+            *name = format!("…{}…{tail}", head.iter().collect::<String>());
+        }
+    }
+    found
 }
 
 fn wide(chars: &[char]) -> usize {
@@ -201,6 +215,21 @@ mod tests {
                 "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_rel…",
             ]
         );
+        // Two families of kernels, each with the same two functors.
+        let kernel = |family: &str, functor: &str| {
+            format!("void at::native::{family}_elementwise_kernel<at::native::{functor}<float> >(int)")
+        };
+        let names = [
+            kernel("unrolled", "AddFunctor"),
+            kernel("unrolled", "MulFunctor"),
+            kernel("vectorized", "AddFunctor"),
+            kernel("vectorized", "MulFunctor"),
+        ];
+        let told = apart(&names, 32);
+        assert!(told.iter().all(|name| columns(name) <= 32), "{told:?}");
+        let tells = |name: &str, parts: [&str; 2]| parts.iter().all(|part| name.contains(part));
+        assert!(tells(&told[0], ["unrolled", "AddF"]) && tells(&told[1], ["unrolled", "MulF"]), "{told:?}");
+        assert!(tells(&told[2], ["vectori", "AddF"]) && tells(&told[3], ["vectori", "MulF"]), "{told:?}");
         // Any names of few letters that differ stay different, none is too long, and what is short enough is whole.
         let mut random = 7_u32;
         for k in 0..4000 {

@@ -103,6 +103,33 @@ fn figures_that_a_report_lacks_are_not_left_out_silently() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (2, "", expected));
 }
 
+/// What host memory a copy had is the point of its row, and lines fit a terminal however much was left out.
+#[test]
+fn reports_keep_what_tells_rows_apart_within_a_line() {
+    let folder = folder("analyze-wide");
+    let copy = |kind: &str, k: i64| {
+        let call = format!(r#""ts":{},"dur":50,"args":{{"correlation":{k}}}"#, 100 * k);
+        let args = format!(r#"{{"device":0,"stream":7,"bytes":4000,"correlation":{k}}}"#);
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,{call}}},
+               {{"ph":"X","cat":"gpu_memcpy","name":"Memcpy {kind}","pid":0,"tid":7,"ts":{},"dur":30,"args":{args}}}"#,
+            100 * k + 10
+        )
+    };
+    let bad = r#"7, {"ph":7,"ts":1}, {"ph":"X","ts":"x"}, {"ph":"X","ts":1,"dur":"x"}, {"ph":"X","ts":1,"dur":-1},
+        {"ph":"X","ts":1,"dur":1,"args":3}, {"ph":"s","ts":1},
+        {"ph":"X","cat":"gpu_memcpy","ts":1,"dur":1,"args":{"bytes":-1}}"#;
+    let list = [copy("DtoH (Device -> Pageable)", 1), copy("DtoH (Device -> Pinned)", 2), bad.to_owned()];
+    std::fs::write(folder.join("t.json"), format!("[{}]", list.join(","))).unwrap();
+    let text = spanlift(&folder, &["analyze", "t.json"]).out;
+    for row in ["  Memcpy DtoH (Device -> Pageable) ", "  Memcpy DtoH (Device -> Pinned) "] {
+        assert_eq!(text.matches(row).count(), 2, "{row:?} in {text}");
+    }
+    let (_, told) = text.split_once("left out;").unwrap();
+    let told = told.split("\n\n").next().unwrap();
+    assert!(1 < told.lines().count() && told.lines().all(|line| line.len() <= 80), "{text}");
+}
+
 #[test]
 fn two_traces_are_compared_and_a_limit_ends_with_1() {
     let folder = folder("diff");

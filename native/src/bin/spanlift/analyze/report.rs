@@ -13,6 +13,8 @@ use crate::say::{self, Out, Style};
 const MOST_ROWS: usize = 12;
 /// Findings told at most.
 const MOST_FINDINGS: usize = 10;
+/// What stands before the sentences of a finding.
+const INDENT: &str = "     ";
 /// Places told of a finding.
 const MOST_PLACES: usize = 3;
 
@@ -57,7 +59,8 @@ impl Table {
     /// does not stand below, with the names again.
     fn print(self, title: &str, out: &mut Out) {
         const MOST_CHARS: usize = 56;
-        const LEAST_CHARS: usize = 24;
+        // The name of a copy says last whether host memory was pinned.
+        const LEAST_CHARS: usize = "Memcpy HtoD (Pageable -> Device)".len();
         let n = self.n_rows;
         if n == 0 {
             return;
@@ -116,7 +119,8 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
         (0, []) if n_pairs == 0 => out.line("every event was used"),
         (0, []) => {}
         (dropped, list) => {
-            out.line(&format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")));
+            let left_out = format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", "));
+            wrapped("", &left_out, out);
         }
     }
     if 0 < n_pairs {
@@ -171,8 +175,8 @@ fn told(findings: &Findings, out: &mut Out) {
         };
         let wins = out.paint(Style::May, &format!("[{wins}]"));
         out.line(&format!("{:>3}. {wins} {}", n + 1, say::one_line(&finding.title)));
-        wrapped(&say::one_line(&finding.why), out);
-        wrapped(&say::one_line(&format!("do: {}", finding.change)), out);
+        wrapped(INDENT, &say::one_line(&finding.why), out);
+        wrapped(INDENT, &say::one_line(&format!("do: {}", finding.change)), out);
         if 1 < finding.places.len() {
             for place in finding.places.iter().take(MOST_PLACES) {
                 let line = format!("{} x {} ({})", grouped(place.count), place.maker, time(place.cost_ns));
@@ -188,15 +192,16 @@ fn told(findings: &Findings, out: &mut Out) {
     }
 }
 
-/// Prints a sentence on lines that a terminal shows whole.
-fn wrapped(text: &str, out: &mut Out) {
-    let mut line = String::from("    ");
+/// Prints a sentence on lines that a terminal shows whole, with these blanks before each.
+fn wrapped(blanks: &str, text: &str, out: &mut Out) {
+    let mut line = String::from(blanks);
     for word in text.split(' ') {
         if help::WIDTH < columns(&line) + 1 + columns(word) {
             out.line(&line);
-            line = String::from("    ");
+            line = String::from(blanks);
+        } else if line != blanks {
+            line.push(' ');
         }
-        line.push(' ');
         line += word;
     }
     out.line(&line);
@@ -393,7 +398,7 @@ pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[Memory
     }
     for (n, finding) in found.iter().enumerate() {
         out.line(&format!("{:>3}. {}", n + 1, say::one_line(&finding.title)));
-        wrapped(&say::one_line(&format!("do: {}", finding.change)), out);
+        wrapped(INDENT, &say::one_line(&format!("do: {}", finding.change)), out);
         if !finding.events.is_empty() {
             let events: Vec<String> =
                 finding.events.iter().take(6).map(|(device, event)| format!("{device}:{event}")).collect();
