@@ -18,6 +18,9 @@ const FREE_EXPANSION: u64 = 64 << 20;
 /// How many times its own size gzip may expand to beyond that.
 const MOST_EXPANSION: u64 = 200;
 
+/// What gzip begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Whether standard input was opened, which is there once.
 static STDIN_IS_READ: AtomicBool = AtomicBool::new(false);
 
@@ -59,7 +62,7 @@ impl Source {
             Box::new(BufReader::with_capacity(PIECE, file))
         };
         let mut head = head(&mut plain, 2).map_err(fault)?;
-        let bytes = if head == [0x1f, 0x8b] {
+        let bytes = if head == GZIP {
             let again = Box::new(BufReader::with_capacity(PIECE, io::Cursor::new(head).chain(plain)));
             let mut gunzip = Box::new(Gunzip::new(again, FREE_EXPANSION));
             head = vec![0; 16];
@@ -215,6 +218,11 @@ impl Gunzip {
             if padding_only(&mut behind).map_err(|e| format!("byte {}: {e}", behind.taken))? {
                 break;
             }
+            let at = behind.taken;
+            let next = behind.fill_buf().map_err(|e| format!("byte {at}: {e}"))?;
+            if !GZIP.starts_with(&next[..next.len().min(2)]) {
+                return Err(format!("byte {at}: what stands behind the gzip data is no gzip member"));
+            }
             self.begun = behind.taken;
             self.member = Some(GzDecoder::new(behind));
         }
@@ -288,7 +296,14 @@ mod tests {
         check(&[&one[..], &[0; 512]].concat(), Ok(b"one"));
         check(&gz(b""), Ok(b""));
         check(&one[..one.len() - 1], Err("the gzip data end too early"));
-        check(&[&one[..], b"and then a tail"].concat(), Err(&format!("begun at byte {}", one.len())));
+        let behind = format!("byte {}: what stands behind the gzip data is no gzip member", one.len());
+        for tail in [&b"and then a tail"[..], b"junk", b"\x1e", b"\0\0\x1fjunk"] {
+            let zeros = tail.iter().take_while(|b| **b == 0).count();
+            let behind = behind.replace(&one.len().to_string(), &(one.len() + zeros).to_string());
+            check(&[&one[..], tail].concat(), Err(&behind));
+        }
+        check(&[&one[..], &two[..8]].concat(), Err("the gzip data end too early"));
+        check(&[&one[..], b"\x1f\x8bjunk, and more"].concat(), Err(&format!("begun at byte {}", one.len())));
         check(&[0x1f, 0x8b], Err("the gzip data end too early"));
         let mut flipped = gz(b"one and two and three");
         let in_checksum = flipped.len() - 6;
