@@ -21,6 +21,12 @@ pub(super) fn table(
     app.set_range(Some((start, end.saturating_add(1))));
     let kinds = app.totals().map_or_else(Vec::new, |totals| totals.kinds);
     let some = |is: bool, words: String| if is { words } else { String::new() };
+    // With the time in which the bytes moved, as in the page, where it is another than all of it.
+    let rate = |t: &Total| {
+        let [time, took] = [t.ns, t.took].map(text::time);
+        let within = if took == time { String::new() } else { format!(" in {took}") };
+        text::rate(t.bytes, t.took).map(|rate| rate + &within)
+    };
     let line = |t: &Total| {
         [
             kind_name(t.kind).to_owned(),
@@ -28,7 +34,7 @@ pub(super) fn table(
             text::time(t.ns),
             some(t.busy < t.ns, text::time(t.busy)),
             some(t.bytes > 0, text::bytes(t.bytes)),
-            some(t.bytes > 0, text::rate(t.bytes, t.took).unwrap_or_default()),
+            some(t.bytes > 0, rate(t).unwrap_or_default()),
             some(t.waited > 0, text::time(t.waited)),
         ]
     };

@@ -158,6 +158,16 @@ fn the_figures_of_a_picture_are_those_of_the_page() {
     }
 }
 
+/// 31,112 B at 1.5 B/ns take 20.74 us, of which the file keeps 14: a rate and a time that do not go together are told apart.
+#[test]
+fn a_rate_stands_with_the_time_that_it_is_of() {
+    let trace = r#"[{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":0,"dur":14,
+        "args":{"device":0,"stream":7,"bytes":31112,"memory bandwidth (GB/s)":1.5}}]"#;
+    let trace = spanlift::trace::read(trace.as_bytes()).unwrap();
+    let scene = scene(&trace, &TimelineOptions { figures: true, width: 960.0, ..TimelineOptions::default() });
+    assert!(scene.texts().any(|t| t.text == "1.5 GB/s in 21 µs"));
+}
+
 #[test]
 fn what_is_under_the_pointer_is_what_was_drawn_there() {
     let trace = race();
