@@ -193,6 +193,37 @@ test("exercises are judged: not as they stand, and right when solved", async () 
   await visit.close();
 });
 
+/** A table of many more runs natively, through the same cells: native/src/lessons.rs. */
+test("answers that leave out what is asked for are not right, and another way to give it is", async () => {
+  const visit = await chromium.open(path);
+  const { page } = visit;
+  await page.locator("body[data-ready]").waitFor();
+  const answers = solutions();
+  const without = (text, line) => text.split("\n").filter((l) => !l.startsWith(line)).join("\n");
+  const kernel = "kernel  step on 0 reads y writes y for 400us";
+  for (const [id, change, verdict, told] of [
+    ["l1-c16", (text) => without(text, "read ").replace("copy    y", "read    y\ncopy    y"), "not-yet", /read y stands where what it needs is not there yet/],
+    ["l1-c16", (text) => text.replace("read    y", "read    y[0..0]"), "not-yet", /missing: read y$/],
+    ["l1-c16", (text) => text.replace("sync    back", "sync    cuda:0"), "right", /no hazard/],
+    ["l2-c07", (text) => text.replace("step(1, 5)", "step(1, 16)").replace("255", "240"), "not-yet", /only `guess` may change/],
+    ["l2-c28", (text) => text.replace("map a, b", "map weight"), "not-yet", /for two devices/],
+    ["l3-c40", (text) => text.replace(" reuse t", ""), "not-yet", /missing: device u 4MiB via pool home main_stream reuse t/],
+    ["l4-c14", (text) => text.replace("64MiB", "1GiB"), "not-yet", /only `guess` may change/],
+    ["l5-c13", (text) => without(text, "kernel  step").replace("wait    there on 0", `wait    there on 0\n${kernel}`), "not-yet", /no longer runs beside the first kernel/],
+    ["l5-c31", (text) => text.replace("h100-pcie5", "gh200-c2c"), "not-yet", /only `strategy` and `in_flight` may change/],
+    ["l5-c39", (text) => without(text, "copy      w").replace("device  w 1MiB", "device  w 1MiB = f32 fill 3"), "not-yet", /w is on the device without a copy/],
+    ["l5-c39", (text) => text.replace("pageable weights", "pinned weights"), "right", /are needed on the device/],
+  ]) {
+    const solved = answers.get(id);
+    const changed = change(solved);
+    assert.notEqual(changed, solved, id);
+    const answer = await run(page, id, changed);
+    assert.equal(answer.verdict, verdict, `${id}: ${answer.words}`);
+    assert.match(answer.words, told);
+  }
+  await visit.close();
+});
+
 test("neither this page nor the tour's is wider than a narrow window", async () => {
   await harness.spanlift("tour", "-o", files.folder);
   for (const page of [path, join(files.folder, "tour.html")]) {
