@@ -126,14 +126,14 @@ fn rows(story: &Story, page: &mut String) {
         "<h2 id=\"rows\">2 Sixteen published rows, simulated</h2>\
          <p>PyTorch's tutorial on <code>pin_memory()</code> and <code>non_blocking</code> prints sixteen times. Beside each \
          stands the time of a program that does the same on the simulated machine. The profile <code>tutorial-ci</code> was \
-         fitted to these rows with nine parameters.</p>\
+         fitted to these rows with nine parameters. Times and bytes are those between the programs' marks.</p>\
          <div class=\"pair\">"
     );
     for chart in &CHARTS {
         let chart = bars(story, chart);
         picture(page, &|theme| bars_svg(&chart, 540.0, &theme), &chart.title);
     }
-    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload between the marks<th class=\"n\">bytes moved for each</tr>");
+    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload<th class=\"n\">bytes moved for each</tr>");
     for row in &story.rows {
         let p = &row.published;
         let _ = write!(
