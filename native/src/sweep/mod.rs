@@ -124,8 +124,14 @@ fn undone(axes: &[Axis]) -> Option<(&WhatIf, &WhatIf)> {
     fn changes(axis: &Axis) -> impl Iterator<Item = &WhatIf> {
         axis.values.iter().flat_map(|value| &value.changes)
     }
+    // Of different axes a machine is taken before a link, and both before figures.
     fn lost_by<'a>(later: impl IntoIterator<Item = &'a WhatIf>, earlier: &WhatIf) -> Option<&'a WhatIf> {
-        later.into_iter().find(|later| earlier.is_lost_by(later))
+        let is_kept = matches!(earlier, WhatIf::Figure { .. } | WhatIf::Scale { .. } | WhatIf::LinkRate(_));
+        later.into_iter().find(|later| {
+            let comes_before = matches!(later, WhatIf::Machine(_) | WhatIf::Link(_)) && is_kept
+                || matches!((earlier, later), (WhatIf::Link(_), WhatIf::Machine(_)));
+            !comes_before && earlier.is_lost_by(later)
+        })
     }
     let in_every = |later: &Axis, earlier: &WhatIf| {
         later.values.iter().all(|value| lost_by(&value.changes, earlier).is_some())
