@@ -524,7 +524,8 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
         let launched = launched(op);
         let delay = launched.map_or(launch, |launched| start.saturating_sub(launched));
         let free = before.map_or(i64::MIN, |before| before.1);
-        let idle = launched.is_none_or(|launched| free <= launched);
+        // Launched when the operation before it was nearly over, it shows its launch too.
+        let idle = launched.is_none_or(|launched| free < sum(launched, launch.max(1)));
         let late = ready.map_or(0, |ready| start.saturating_sub(ready));
         OpCost {
             call: op.call,
