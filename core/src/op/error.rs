@@ -108,6 +108,9 @@ impl fmt::Display for OpError {
                 wider(space)
             ),
             OpError::NotFinite { of, index } => write!(f, "value {index} of `{of}` is not finite"),
+            OpError::Empty { container: "polynomial" } => {
+                f.write_str("a polynomial needs at least one coefficient")
+            }
             OpError::Empty { container } => write!(f, "a {container} needs at least one operator"),
             OpError::Misfit(error) => error.fmt(f),
             OpError::Factor { factor, space } => {

@@ -5,8 +5,8 @@ use spanlift::memory::Dtype;
 use spanlift::op::{
     Array, Boundary, Dense, Diagonal, Mode, OpError, Operator, Space, Tensor, Tile, ToDevice, block,
     block_diag, blocks, convolution, cpu, crop, cuda, dense, embed, end_pad, fft, finite_difference, flip,
-    gradient, hstack, interpolate, merge_dims, nufft, pad, permute, rename, repeat, sampling, select, slice,
-    split_dim, stack, sum, sum_reduce, to, vstack,
+    gradient, hstack, interpolate, merge_dims, nufft, pad, permute, rename, repeat, roll, sampling, select,
+    slice, split_dim, stack, sum, sum_reduce, to, vstack,
 };
 
 use crate::oracle::C;
@@ -214,6 +214,11 @@ fn leaves() {
         "`Conv(x)`: `x` is 3 long and the kernel reaches over 5",
     );
     refused(convolution(["b"], &kernel).over(line(3)), "`Conv(b)` has no dimension `b`; it has `x`");
+    refused(
+        convolution(["x"], &kernel).dilation(i64::MAX).over(line(3)),
+        "`Conv(x)`: a kernel of 5 entries along `x`, 9223372036854775807 apart",
+    );
+    refused(d_ones(3).polynomial(&[]), "a polynomial needs at least one coefficient");
     let d = |w: &Tensor| Diagonal::broadcast(line(3), w).map(Operator::from);
     refused(d(&tensor(&[("z", 3)], Dtype::F64)), "`D` has no dimension `z`; it has `b`, `x`");
     refused(
@@ -229,6 +234,38 @@ fn leaves() {
     );
     refused(dense(&w, &["b"]), "`W` has no dimension `m`; it has `b`, `x`");
     refused(dense(&w, &["m", "b", "q"]), "`W`: nothing says how long `q` is; of `m`, `x`, `b` it is known");
+}
+
+fn d_ones(n: i64) -> Operator {
+    Operator::identity(Space::new([("x", n)], Dtype::F64).unwrap())
+}
+
+/// Names and places that nothing asks for are none that anybody meant.
+#[test]
+fn choices_that_a_movement_has_not() {
+    let image = Space::new([("y", 2), ("x", 2)], Dtype::F64).unwrap();
+    let names = "no dimension gets a fresh name, so there is none for `named`";
+    for (movement, title) in [
+        (roll("x", 1), "Roll(x,1)"),
+        (flip(["x"]), "Flip(x)"),
+        (repeat("r", 2).at(0), "Repeat(r)"),
+        (sum_reduce(["x"]), "Sum(x)"),
+        (permute(["x", "y"]), "Permute(x,y)"),
+        (rename([("x", "u")]), "Rename(x->u)"),
+        (merge_dims(["y", "x"], "p"), "Merge(y,x->p)"),
+        (split_dim("x", [("u", 2), ("v", 1)]), "Split(x->u,v)"),
+    ] {
+        assert!(movement.clone().over(&image).is_ok(), "{title}");
+        refused(movement.named(["q"]).over(&image), &format!("`{title}`: {names}"));
+    }
+    let place = "it inserts no dimension, so it has no place for `at`";
+    refused(permute(["y", "x"]).at(7).over(&image), &format!("`Permute(y,x)`: {place}"));
+    refused(slice("x", 0..2, 1).at(0).over(&image), &format!("`Slice(x,0..2)`: {place}"));
+    assert!(slice("x", 0..1, 1).named(["q"]).over(&image).is_ok());
+    // A length is none below 0, whichever way it is asked for.
+    refused(crop("x", -1).over(&image), "`Crop(x,-1)`: `x` cannot be -1 long");
+    refused(pad("x", -1).over(&image), "`Pad(x,-1)`: `x` cannot be -1 long");
+    refused(crop("x", 3).over(&image), "`Crop(x,3)`: `x` is 2 long; `pad` makes it longer");
 }
 
 #[test]

@@ -17,6 +17,8 @@ const COLUMNS: Tags = Tags { isometry: true, ..Tags::NONE };
 pub struct Movement {
     pub(super) kind: Kind,
     pub(super) named: Vec<String>,
+    /// Where a dimension is inserted.
+    pub(super) at: Option<usize>,
     /// Names that no fresh one is.
     pub(super) avoid: Vec<Name>,
 }
@@ -33,7 +35,7 @@ pub(super) enum Kind {
     Crop { dim: String, to: i64 },
     Roll { dim: String, by: i64 },
     Flip(Vec<String>),
-    Repeat { dim: String, n: i64, at: Option<usize> },
+    Repeat { dim: String, n: i64 },
     SumReduce(Vec<String>),
     Select { dim: String, keep: Vec<i64> },
     Embed { dim: String, keep: Vec<i64>, n: i64 },
@@ -151,6 +153,23 @@ impl Movement {
         if space.members().is_some() {
             return Err(OpError::tuple(self.title()));
         }
+        if self.at.is_some() && !matches!(self.kind, Kind::Repeat { .. }) {
+            return Err(self.wrong("it inserts no dimension, so it has no place for `at`"));
+        }
+        let keeps_or_says_names = matches!(
+            self.kind,
+            Kind::Rename(_)
+                | Kind::Permute(_)
+                | Kind::Merge(..)
+                | Kind::Split(..)
+                | Kind::Roll { .. }
+                | Kind::Flip(_)
+                | Kind::Repeat { .. }
+                | Kind::SumReduce(_)
+        );
+        if keeps_or_says_names && !self.named.is_empty() {
+            return Err(self.wrong("no dimension gets a fresh name, so there is none for `named`"));
+        }
         let built = match &self.kind {
             Kind::Rename(pairs) => self.rename(space, pairs),
             Kind::Permute(order) => self.permute(space, order),
@@ -162,7 +181,7 @@ impl Movement {
             Kind::Crop { dim, to } => self.crop(space, dim, *to),
             Kind::Roll { dim, by } => self.roll(space, dim, *by),
             Kind::Flip(dims) => self.flip(space, dims),
-            Kind::Repeat { dim, n, at } => self.repeat(space, dim, *n, *at),
+            Kind::Repeat { dim, n } => self.repeat(space, dim, *n, self.at),
             Kind::SumReduce(dims) => self.sum_reduce(space, dims),
             Kind::Select { dim, keep } => self.select(space, dim, keep),
             Kind::Embed { dim, keep, n } => self.embed(space, dim, keep, *n),
@@ -206,6 +225,7 @@ impl Movement {
         let axis = self.axis(space, dim)?;
         let n = space.dims()[axis].1;
         if to < n {
+            self.no_length(dim, to)?;
             return Err(self.wrong(format!("`{dim}` is {n} long already; `crop` makes it shorter")));
         }
         self.padded(space, axis, to / 2 - n / 2, to, None)
@@ -223,10 +243,16 @@ impl Movement {
     fn crop(&self, space: &Space, dim: &str, to: i64) -> Result<Operator, OpError> {
         let axis = self.axis(space, dim)?;
         let n = space.dims()[axis].1;
-        if !(0 <= to && to <= n) {
+        self.no_length(dim, to)?;
+        if n < to {
             return Err(self.wrong(format!("`{dim}` is {n} long; `pad` makes it longer")));
         }
         self.padded(space, axis, n / 2 - to / 2, to, Some(n))
+    }
+
+    /// Refuses a length that nothing has.
+    fn no_length(&self, dim: &str, to: i64) -> Result<(), OpError> {
+        if to < 0 { Err(self.wrong(format!("`{dim}` cannot be {to} long"))) } else { Ok(()) }
     }
 
     fn roll(&self, space: &Space, dim: &str, by: i64) -> Result<Operator, OpError> {

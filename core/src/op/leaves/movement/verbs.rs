@@ -6,7 +6,7 @@ use super::build::{Kind, Movement, Window};
 use crate::ordered::CollectVec;
 
 fn movement(kind: Kind) -> Movement {
-    Movement { kind, named: Vec::new(), avoid: Vec::new() }
+    Movement { kind, named: Vec::new(), at: None, avoid: Vec::new() }
 }
 
 fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -230,7 +230,7 @@ pub fn flip<'a>(dims: impl IntoIterator<Item = &'a str>) -> Movement {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn repeat(dim: &str, n: i64) -> Movement {
-    movement(Kind::Repeat { dim: dim.to_owned(), n, at: None })
+    movement(Kind::Repeat { dim: dim.to_owned(), n })
 }
 
 /// The sum over `dims`, which are gone afterwards.
@@ -351,18 +351,15 @@ fn windows_of<'a>(windows: impl IntoIterator<Item = (&'a str, i64, i64)>) -> Vec
 }
 
 impl Movement {
-    /// Names the dimensions that would get fresh names.
+    /// Names the dimensions that would get fresh names; an error where none would.
     #[must_use]
     pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Movement {
         Movement { named: owned(names), ..self }
     }
 
-    /// Where a repeated dimension is inserted, 0 being the outermost.
+    /// Where the dimension of [`repeat`] is inserted, 0 being the outermost; an error for other movements.
     #[must_use]
-    pub fn at(mut self, place: usize) -> Movement {
-        if let Kind::Repeat { at, .. } = &mut self.kind {
-            *at = Some(place);
-        }
-        self
+    pub fn at(self, place: usize) -> Movement {
+        Movement { at: Some(place), ..self }
     }
 }
