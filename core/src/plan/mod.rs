@@ -93,7 +93,7 @@ impl fmt::Display for PlanError {
                 write!(f, "event {name:?} cannot say that two things are done: name them apart")
             }
             PlanError::TooManySteps { steps, limit } => {
-                write!(f, "the expression has {steps} steps, at most {limit} are planned")
+                write!(f, "these are {steps} steps, at most {limit} are planned")
             }
             PlanError::DeviceNumber(device) => write!(f, "{device} has no number beside the other devices"),
             PlanError::Move(error) => write!(f, "the plan is no move: {error}"),

@@ -13,6 +13,7 @@ use super::{SolveError, Solved};
 use crate::memory::{Device, Dtype};
 use crate::op::{Array, Operator, Space as Vectors, compute_stream, transfer_stream};
 use crate::plan::devices::Numbers;
+use crate::plan::steps::MOST_STEPS;
 use crate::plan::values::contents;
 use crate::plan::{Plan, PlanError, Transfer};
 use crate::program::{
@@ -120,8 +121,19 @@ impl SolvePlan {
 
     /// How many vectors move when so many steps are made: two where the operator works on one device.
     pub fn n_vectors(&self, iterations: usize) -> usize {
-        let n = |phase| self.transfers(phase).iter().filter(|t| t.bytes.0 > SCALAR.0).count();
-        n(Phase::SetUp) + n(Phase::Step) * iterations + n(Phase::Finish)
+        let n = |phase| {
+            let program = self.program(phase);
+            // A vector may be as short as a scalar.
+            let is_scalar = |t: &Transfer| match &program.commands()[t.command].op {
+                Op::Copy(copy) => {
+                    let to = program.names().buffer(copy.dst.buffer);
+                    self.recipe.scalars.iter().any(|(name, _)| on_host(name) == to)
+                }
+                _ => false,
+            };
+            self.transfers(phase).iter().filter(|t| !is_scalar(t)).count()
+        };
+        n(Phase::Step).saturating_mul(iterations).saturating_add(n(Phase::SetUp) + n(Phase::Finish))
     }
 
     /// What a buffer holds before the first program: what is given, what is constant, and weights.
@@ -156,7 +168,7 @@ impl SolvePlan {
     /// Where every kernel has a formula, the host expects the solution that the reference evaluator finds.
     ///
     /// # Errors
-    /// As [`SolvePlan::program_with`].
+    /// As [`SolvePlan::program_with`]; [`PlanError::TooManySteps`] for more than 65,536.
     pub fn unrolled(&self, iterations: usize) -> Result<Program, SolveError> {
         Ok(self.issued(iterations)?.program)
     }
@@ -164,8 +176,11 @@ impl SolvePlan {
     /// The same with what its kernels compute where no formula says it.
     ///
     /// # Errors
-    /// As [`SolvePlan::program_with`].
+    /// As [`SolvePlan::unrolled`].
     pub fn issued(&self, iterations: usize) -> Result<Issued<'_>, SolveError> {
+        if iterations as u64 > MOST_STEPS {
+            return Err(PlanError::TooManySteps { steps: iterations as u64, limit: MOST_STEPS }.into());
+        }
         let expect = self.formulas().is_ok().then(|| self.after(iterations)).flatten();
         let held = |name: &str| self.initial(name);
         let mut writer = Writer::new(self, &PHASES, &held)?;

@@ -155,6 +155,19 @@ fn conjugate_gradients_move_two_vectors_and_a_scalar_now_and_then() {
         let copies = all.commands().iter().filter(|c| matches!(c.op, Op::Copy(_))).count();
         assert_eq!(copies, 2 + 5, "{system}");
     }
+    // A vector may be as short as a scalar.
+    let short = chain![to(cuda(0)), weights(&line(1, Dtype::F64).on(cuda(0)), 2), to(cpu())].unwrap();
+    let plan = Solver::cg().plan(&short, &Random(1).array(short.domain())).unwrap();
+    assert_eq!(moves(&plan, Phase::Check), ["cuda:0->cpu 8"]);
+    assert_eq!(plan.n_vectors(10), 2);
+    assert_eq!(plan.solve().unwrap().transfers, 2);
+    // So many steps are no program.
+    for n in [(1 << 16) + 1, usize::MAX] {
+        let refused = plan.unrolled(n).unwrap_err().to_string();
+        assert_eq!(refused, format!("these are {n} steps, at most 65536 are planned"));
+        assert!(plan.issued(n).is_err());
+    }
+    assert_eq!(plan.n_vectors(usize::MAX), 2);
     // A start is a third one; data that lives on the device moves not at all.
     let plan = Solver::cg().start(&b).plan(a.normal(), &b).unwrap();
     assert_eq!(plan.n_vectors(9), 3);
