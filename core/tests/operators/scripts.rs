@@ -264,7 +264,7 @@ fn statements_say_what_they_say() {
 fn errors_name_the_place_of_the_culprit() {
     const W: &str = "W = diagonal(f64[x=3], [1, 2, 3])";
     #[rustfmt::skip]
-    let table: [(&str, &str); 57] = [
+    let table: [(&str, &str); 60] = [
         ("operator\nW = diagonal(f64[x=2]@cuda:0, ones)\nA = roll(x, 1).over(f64[x=2]) -> W", "line 3, column 34: `W` expects f64[x]@cuda:0 but `Roll(x,1)` gives f64[x]@cpu (second of two in the chain); insert `to(cuda:0)` between them"),
         ("operator\nA = roll(x, 1).over(f64[x=2]@mock:12) -> roll(x, 1).over(f64[x=2])", "line 2, column 42: `Roll(x,1)` expects f64[x]@cpu but `Roll(x,1)` gives f64[x]@mock:12 (second of two in the chain); insert `to(cpu)` between them"),
         ("", "line 1, column 1: expected `operator` and a title, found no text"),
@@ -299,6 +299,10 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nweights = 2\nA = weihts", "line 3, column 5: `weihts` is not defined; did you mean `weights`?"),
         ("operator\nA = something", "line 2, column 5: `something` is not defined"),
         ("operator\nA = pad(x)", "line 2, column 5: `pad` is written `pad(DIM, SIZE)`"),
+        ("operator\nA = identity(c64[x=8])", "line 2, column 5: `identity` has no arguments: `identity.over(SPACE)` gives it a space"),
+        ("operator\nA = fft(x).centered(x)", "line 2, column 12: `centered` has no arguments"),
+        // What was defined last is meant, and not what has a space before it.
+        ("operator\nW = diagonal(c64[x=4], [1, 2, 3, 4])\nF = fft(x)", "line 3, column 5: an operator that takes its space from its neighbours, and has none here: `.over(SPACE)` gives it one"),
         ("operator\nA = f64[x=2] -> flip(x)", "line 2, column 5: expected an operator, found a space"),
         ("operator\nA = f64[x]", "line 2, column 9: expected a dimension with its size, as `x=8`"),
         ("operator\nA = f16[x=2]", "line 2, column 5: f16 is no field: operators work on f32, f64, c32 and c64"),
@@ -354,7 +358,7 @@ fn no_script_asks_for_more_than_it_says() {
         |piece: &str, last: &str| format!("operator\nA = {diagonal}\nshow {}{last}", piece.repeat(50_000));
     let shown = |text: &str| format!("operator\n{text}");
     #[rustfmt::skip]
-    let table: [(String, &str); 35] = [
+    let table: [(String, &str); 37] = [
         (doubled(diagonal, "A -> A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A + A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "block_diag([A, A])"), "an operator of more than 10000 parts"),
@@ -380,8 +384,10 @@ fn no_script_asks_for_more_than_it_says() {
         (shown("A = nufft(m, x=[1], y=[1], z=[1], a=[1], b=[1]).width(32).over(c64[x=4])"), "39135393 weights of kernels here make more than 4194304 in the script"),
         (shown("A = interpolate(m, x=[1]).kernel(box, 33).over(c64[x=4])"), "wider than 32"),
         (shown("A = dense(f64[x=1024], [m=1024], ones).normal"), "1073741824 steps to build this make more than 268435456 in the script"),
-        (shown(&format!("A = {diagonal}.polynomial([{}1])", "1, ".repeat(40))), "operators more than 32 deep inside each other"),
-        (shown(&format!("A = {diagonal}.near_inverse(4000000000, 1, 2)")), "operators more than 32 deep inside each other"),
+        (shown(&format!("A = {diagonal}.polynomial([{}1])", "1, ".repeat(40))), "a degree of 40: in a script"),
+        (shown(&format!("A = {diagonal}.near_inverse(4000000000, 1, 2)")), "a degree of 4000000000: in a script, where operators lie at most 32 deep inside each other, at most 15"),
+        (shown(&format!("A = {diagonal}.near_inverse(16, 1, 2)")), "a degree of 16: in a script, where operators lie at most 32 deep inside each other, at most 15"),
+        (shown(&format!("A = {diagonal}.polynomial([{}1])", "1, ".repeat(17))), "a degree of 17: in a script, where operators lie at most 32 deep inside each other, at most 16"),
         (shown(&format!("A = {diagonal}.split(x, 20000, [cpu])")), "20000 tiles of 1 parts are more than 10000 parts"),
         (shown("A = flip(y).over(f64[x=101, y=4, z=100]).tiles(x=1, z=1)"), "10100 tiles of 1 parts are more than 10000 parts"),
         (shown("A = flip(y).over(f64[x=4194304, y=4194304]).tiles(x=420)"), "steps to build this make more than"),
@@ -402,6 +408,13 @@ fn no_script_asks_for_more_than_it_says() {
     }
     // A name longer than anybody reads does not come back.
     assert!(fault(&format!("operator\nA = {}", "x".repeat(100_000))).len() < 700);
+    // What is said to be possible is.
+    for most in [
+        format!("A = {diagonal}.near_inverse(15, 1, 2)"),
+        format!("A = {diagonal}.polynomial([{}1])", "1, ".repeat(16)),
+    ] {
+        assert!(Script::read(&format!("operator\n{most}")).is_ok(), "{most}");
+    }
     // No stack of a megabyte is overflown by what lies as deep as may be.
     let around = |h: usize, n: usize| {
         let hs = format!("{})", ".h".repeat(h)).repeat(n);

@@ -18,7 +18,7 @@ use crate::op::{
 use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::MAX_DEVICES;
 
-/// How deep operators may lie in each other.
+/// How deep operators may lie in each other: what asks a part several times takes twice as long for each.
 pub(super) const DEEPEST: usize = 32;
 
 /// How deep expressions may lie in each other, brackets and what is made of one counted alike.

@@ -83,7 +83,14 @@ impl<'c, 't> Args<'c, 't> {
 
     /// How a call is written.
     pub(super) fn written(&self, words: &str) -> ScriptError {
-        self.error(format!("`{0}` is written `{0}{words}`", self.name))
+        let name = self.name;
+        self.error(match words {
+            "" if name == "identity" => {
+                "`identity` has no arguments: `identity.over(SPACE)` gives it a space".to_owned()
+            }
+            "" => format!("`{name}` has no arguments"),
+            _ => format!("`{name}` is written `{name}{words}`"),
+        })
     }
 
     /// The name of a dimension, whatever the script may mean by that name.

@@ -60,13 +60,13 @@ impl<'t> Args<'_, 't> {
             "polynomial" => {
                 let [coefficients] = self.of("([1, 0.5, …])")?;
                 let list = self.scope.reals(coefficients)?;
-                self.few(coefficients, list.len())?;
+                self.few(coefficients, list.len().saturating_sub(1), DEEPEST / 2)?;
                 self.scope.made(place, &[], a.polynomial(&list))
             }
             "near_inverse" => {
                 let [degree, least, most] = self.of("(DEGREE, LEAST, MOST)")?;
                 let n = self.scope.count(degree)?;
-                self.few(degree, n)?;
+                self.few(degree, n, DEEPEST / 2 - 1)?;
                 let range = (self.scope.real(least)?, self.scope.real(most)?);
                 self.scope.made(place, &[], a.near_inverse(n, range))
             }
@@ -99,12 +99,14 @@ impl<'t> Args<'_, 't> {
         }
     }
 
-    /// A degree of a polynomial, of which each lies in the next.
-    fn few(&self, node: &Node<'t>, degree: usize) -> Result<(), ScriptError> {
-        if degree <= DEEPEST {
+    /// A degree of a polynomial, each power of which lies two deeper than the one before.
+    fn few(&self, node: &Node<'t>, degree: usize, most: usize) -> Result<(), ScriptError> {
+        if degree <= most {
             return Ok(());
         }
-        Err(node.place.error(format!("operators more than {DEEPEST} deep inside each other")))
+        Err(node.place.error(format!(
+            "a degree of {degree}: in a script, where operators lie at most {DEEPEST} deep inside each other, at most {most}"
+        )))
     }
 
     /// A number of tiles that leaves few enough parts.

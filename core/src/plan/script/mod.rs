@@ -43,8 +43,8 @@
 //! dimensions of the result that have a size there, then of those of the input that the result lacks.
 //!
 //! Nothing in a script can ask for more than it says: at most 2^22 words, numbers and signs, 2^20 values in all, 2^22 elements
-//! along a dimension, 10,000 parts of an operator (a power has as many as it would take one after the other), 10^6 parts of all
-//! that is built on the way, 1,000 names.
+//! along a dimension, 10,000 parts of an operator (a power has as many as it would take one after the other), which lie at most 32
+//! deep inside each other, as expressions do 40 deep, 10^6 parts of all that is built on the way, 1,000 names.
 //! In all, operators list at most 2^23 rows along dimensions and 2^22 weights of interpolating kernels, and normals of matrices
 //! and of samplings, and tiles of long dimensions, take at most 2^28 steps.
 //!
@@ -398,7 +398,10 @@ fn statement<'t>(
         let node = tokens.expression()?;
         match scope.define(place, name, &node)? {
             Value::Operator(operator) => said.last = Some((node.start(), operator.clone())),
-            Value::Open(_) | Value::Builder(_) => said.open = Some(node.place.error(NO_SPACE)),
+            // The last definition is the one that is meant, which no earlier one stands in for.
+            Value::Open(_) | Value::Builder(_) => {
+                (said.last, said.open) = (None, Some(node.place.error(NO_SPACE)));
+            }
             _ => {}
         }
         return tokens.end();
