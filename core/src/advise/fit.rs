@@ -46,6 +46,7 @@ pub enum FitError {
     Figure(String),
     NoFigure,
     Twice(String),
+    Row { id: String, field: &'static str, message: String },
     Simulation { id: String, error: SimError },
 }
 
@@ -57,6 +58,7 @@ impl fmt::Display for FitError {
             }
             FitError::NoFigure => f.write_str("there is no figure to fit"),
             FitError::Twice(text) => write!(f, "{text:?} is named twice"),
+            FitError::Row { id, field, message } => write!(f, "row {id:?}, field {field:?}: {message}"),
             FitError::Simulation { id, error } => write!(f, "row {id:?}: {error}"),
         }
     }
@@ -173,6 +175,9 @@ fn fittable() -> Vec<&'static str> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn fit(rows: &[Row], start: &Machine, figures: &[&str]) -> Result<Fit, FitError> {
+    if let Some((row, (field, message))) = rows.iter().find_map(|row| Some((row, row.fault()?))) {
+        return Err(FitError::Row { id: row.id.clone(), field, message });
+    }
     let problem = Problem::new(rows, start, figures)?;
     let x = problem.start();
     // Figures that no row depends on would only slow the search down.

@@ -98,6 +98,7 @@ impl Request {
             }
             _ if MOST_TENSORS * 128 < self.count() => Err("more tensors are to be sent than can be told"),
             _ if MOST_BYTES * 128 < self.total().0 => Err("more bytes are to be sent than can be told"),
+            _ if !(0.0..=1.0).contains(&self.load) => Err("the load is a number from 0 to 1"),
             _ if !times.contains(&self.work) => Err("work on a tensor takes from 0 to 1000 s"),
             _ if self.in_flight.is_some_and(|k| !(1..=MOST_IN_FLIGHT).contains(&k)) => {
                 Err("from 1 to 65536 tensors are in flight")
@@ -247,6 +248,15 @@ mod tests {
             order.into_iter().take(cores).for_each(|t| had[t] += 1);
         }
         f64::from(had[busy]) / slices as f64
+    }
+
+    #[test]
+    fn a_load_is_a_part_of_all_cores() {
+        let checked = |load| Request { load, ..Request::new(vec![], Origin::Pageable) }.check();
+        assert_eq!([0.0, 0.5, 1.0].map(checked), [Ok(()); 3]);
+        for load in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+            assert_eq!(checked(load), Err("the load is a number from 0 to 1"));
+        }
     }
 
     #[test]

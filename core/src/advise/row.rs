@@ -92,6 +92,8 @@ const MOST_ROWS: usize = 1000;
 const MOST_TENSORS: u64 = 200_000;
 const MOST_BYTES: u64 = 1 << 40;
 const MOST_THREADS: u64 = 256;
+/// Milliseconds that a row may take.
+const TIMES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 
 /// Reads a file of rows, with or without a byte order mark.
 ///
@@ -158,7 +160,7 @@ fn read(fields: &Map<String, Value>, number: usize) -> Result<Row, RowsError> {
     let ms = match time {
         None => return Err(wrong("measured_ms", "it is missing".to_owned())),
         Some((field, v)) => match v.as_f64() {
-            Some(ms) if 1e-6 <= ms && ms <= 1e9 => ms,
+            Some(ms) if TIMES.contains(&ms) => ms,
             _ => return Err(wrong(field, format!("{v} is no time between 1e-6 and 1e9 ms"))),
         },
     };
@@ -180,15 +182,7 @@ fn read(fields: &Map<String, Value>, number: usize) -> Result<Row, RowsError> {
         pin_threads,
         ms,
     };
-    let clash = match row {
-        Row { copy: false, pin_call: false, .. } => {
-            Some(("copy", "neither a copy nor pin_memory() is timed"))
-        }
-        Row { pinned: true, pin_call: true, .. } => Some(("pin_call", "the source is pinned already")),
-        Row { pin_threads: Some(_), pin_call: false, .. } => Some(("pin_threads", "nothing is pinned")),
-        _ => None,
-    };
-    match clash {
+    match row.clash() {
         Some((field, message)) => Err(wrong(field, message.to_owned())),
         None => Ok(row),
     }
@@ -203,6 +197,31 @@ struct Leaf {
 }
 
 impl Row {
+    fn clash(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Row { copy: false, pin_call: false, .. } => {
+                Some(("copy", "neither a copy nor pin_memory() is timed"))
+            }
+            Row { pinned: true, pin_call: true, .. } => Some(("pin_call", "the source is pinned already")),
+            Row { pin_threads: Some(_), pin_call: false, .. } => Some(("pin_threads", "nothing is pinned")),
+            _ => None,
+        }
+    }
+
+    /// What no row of a file has, for one that was built.
+    pub(super) fn fault(&self) -> Option<(&'static str, String)> {
+        let count = |field, n: u64, most| {
+            let is_one = (1..=most).contains(&n);
+            (!is_one).then(|| (field, format!("{n} is no number between 1 and {most}")))
+        };
+        let ms = self.ms;
+        let time = (!TIMES.contains(&ms)).then(|| ("ms", format!("{ms} is no time between 1e-6 and 1e9 ms")));
+        count("tensors", self.tensors, MOST_TENSORS)
+            .or_else(|| count("bytes_each", self.bytes_each, MOST_BYTES))
+            .or(time)
+            .or_else(|| self.clash().map(|(field, why)| (field, why.to_owned())))
+    }
+
     /// The program that does what the row measured, between the marks `begin` and `end`.
     ///
     /// Sources are written before the clock starts, one after the other, so that as much of them is in the cache as a

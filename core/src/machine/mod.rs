@@ -372,8 +372,12 @@ impl Machine {
             return Err(MachineError::Unknown { profile: self.name.clone(), field: name.to_owned() });
         };
         let mut changed = self.clone();
-        read::assign(&mut changed, &FIELDS[k], &value.into())
-            .map_err(|e| read::wrong(&self.name, name, &e))?;
+        let value = value.into();
+        // What JSON makes of numbers that it does not know.
+        if value.is_null() {
+            return Err(read::wrong(&self.name, name, "neither NaN nor an infinite number is a figure"));
+        }
+        read::assign(&mut changed, &FIELDS[k], &value).map_err(|e| read::wrong(&self.name, name, &e))?;
         if let Some(told) = changed.sources.get_mut(k) {
             *told = source;
         }

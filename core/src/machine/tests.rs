@@ -106,6 +106,16 @@ fn bad_files_are_refused_with_profile_and_field() {
         r#"{"name": "x", "h2d_bw": 12, "stage_chunk": -2.0}"#,
         r#"machine "x", field "stage_chunk": -2.0 is no number of bytes between 0 and 2^50"#,
     );
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut machine = Machine::default();
+        let none = |e: MachineError| {
+            assert!(e.to_string().contains("neither NaN nor an infinite number is a figure"), "{e}")
+        };
+        let source = || Source { grade: Grade::Assumed, text: "".into() };
+        machine.set("h2d_bw", value, source()).map_or_else(none, |()| panic!("{value} was taken"));
+        machine.scale_link(value, source()).map_or_else(none, |()| panic!("{value} was taken"));
+        assert_eq!(machine, Machine::default());
+    }
     check(r#"{"schema_version": 2}"#, "schema_version is 2, only 1 is known");
     check(r#"{"profiles": {}}"#, "the file holds no machine profile");
     check(

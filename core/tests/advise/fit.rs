@@ -176,6 +176,19 @@ fn wrong_rows_and_figures_are_refused() {
 
     let one = rows(row(r#""measured_ms": 1"#).as_bytes()).unwrap();
     let machine = Machine::default();
+    // Rows that were built, not read: what no file may say cannot be fitted either.
+    let built = |change: fn(&mut Row), expected: &str| {
+        let mut row = one[0].clone();
+        row.id = "built".to_owned();
+        change(&mut row);
+        let error = fit(&[one[0].clone(), row], &machine, &["h2d_bw"]).unwrap_err().to_string();
+        assert_eq!(error, format!("row \"built\", field {expected}"));
+    };
+    built(|row| row.ms = -1.0, "\"ms\": -1 is no time between 1e-6 and 1e9 ms");
+    built(|row| row.ms = 0.0, "\"ms\": 0 is no time between 1e-6 and 1e9 ms");
+    built(|row| row.ms = f64::NAN, "\"ms\": NaN is no time between 1e-6 and 1e9 ms");
+    built(|row| row.tensors = 0, "\"tensors\": 0 is no number between 1 and 200000");
+    built(|row| row.copy = false, "\"copy\": neither a copy nor pin_memory() is timed");
     for (figures, expected) in [
         (&["colour"][..], "\"colour\" is no figure that can be fitted"),
         (&["copy_engines"], "no figure that can be fitted"),
