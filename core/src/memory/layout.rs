@@ -527,7 +527,8 @@ impl File<'_> {
             });
             let bytes = u64::try_from(file.bytes).unwrap_or_else(|_| {
                 reasons.push(Reason::NegativeBytes(file.bytes));
-                0
+                // Of what lies where no end is known, nothing lies beyond it.
+                i64::MAX.unsigned_abs()
             });
             let storage = Storage { id: file.id.clone(), device, bytes: Bytes(bytes) };
             if reasons.is_empty() {

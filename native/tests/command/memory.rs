@@ -97,6 +97,44 @@ fn bench_gives_one_array_of_figures() {
     assert_eq!(found[0]["name"], "memory.tensors_per_s");
 }
 
+/// A block whose bytes are decided while who owns which is not: text and JSON tell the same, and the text says what it leaves out.
+#[test]
+fn what_is_undecided_is_left_out_of_the_text_alone() {
+    let folder = folder("layout-owners");
+    // Every sum of some of twenty strides that have nothing in common is a byte, and three of them are tensors of their own.
+    let strides = [
+        281_782, 132_344, 534_918, 247_293, 1_039_002, 942_651, 990_370, 796_110, 440_307, 196_837,
+        1_023_109, 59_448, 817_488, 907_578, 4416, 934_044, 558_535, 479_749, 214_385, 665_698,
+    ];
+    let tensor = |name: &str, shape: &[i64], strides: &[i64], offset: i64| json!({"name": name, "storage": "w", "dtype": "u8", "shape": shape, "strides": strides, "offset": offset});
+    let layout = json!({
+        "storages": [{"id": "w", "device": "cpu", "bytes": 11_268_064}],
+        "tensors": [
+            tensor("a", &[2; 20], &strides, 0), tensor("b0", &[], &[], 9_124_021), tensor("b1", &[], &[], 2_761_966),
+            tensor("b2", &[], &[], 5_848_904),
+        ],
+    });
+    std::fs::write(folder.join("l.json"), layout.to_string()).unwrap();
+    for format in ["json", "text"] {
+        let ran = spanlift(&folder, &["memory", "l.json", "--format", format]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{format}");
+        let left_out = ran
+            .out
+            .contains("which tensor owns which bytes is left out: storage \"w\": its bytes are undecided");
+        assert_eq!(left_out, format == "text", "{}", ran.out);
+    }
+    // Of a block whose size is wrong nothing else is said.
+    let wrong = json!({
+        "storages": [{"id": "w", "device": "cpu", "bytes": -1}],
+        "tensors": [tensor("a", &[4], &[1], 0)],
+    });
+    std::fs::write(folder.join("l.json"), wrong.to_string()).unwrap();
+    let ran = spanlift(&folder, &["memory", "l.json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("negative size: -1 bytes"), "{}", ran.err);
+}
+
 /// Rows of names as long as they come and of wide characters: no line is longer than a terminal's, names stay apart, and columns
 /// stand below each other.
 #[test]

@@ -19,8 +19,11 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Text => {
             let mut tell = |text: String| out.line(say::harmless(&text).trim_end_matches('\n'));
             tell(report.to_string());
-            let inventory = layout.inventory().map_err(undecided)?;
-            tell(format!("\n{inventory}"));
+            // The report is whole without it, and so is its JSON.
+            match layout.inventory() {
+                Ok(inventory) => tell(format!("\n{inventory}")),
+                Err(why) => tell(format!("\nwhich tensor owns which bytes is left out: {why}")),
+            }
             if let Some(plan) = plan {
                 tell(format!("\n{plan}"));
                 out.line(&format!("bytes: {}", report.moved(&plan)));
