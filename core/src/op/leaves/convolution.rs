@@ -152,7 +152,9 @@ impl Convolution {
                 taps.ok_or_else(|| missing(kernel.dims().iter().map(|d| d.0.clone()).collect_vec()))?;
             let n = space.dims()[axis].1;
             let reach = (taps - 1).checked_mul(self.dilation).filter(|_| taps >= 1);
-            let reach = reach.ok_or_else(|| wrong(format!("a kernel of {taps} entries along `{name}`")))?;
+            let apart = if taps < 1 { String::new() } else { format!(", {} apart", self.dilation) };
+            let reach =
+                reach.ok_or_else(|| wrong(format!("a kernel of {taps} entries along `{name}`{apart}")))?;
             let (whole, offset) = match self.mode {
                 Mode::Same => (n, taps / 2 * self.dilation),
                 Mode::Valid => (n - reach, reach),
@@ -297,27 +299,60 @@ impl Convolve {
         let strides = |space: &Space| rest.iter().map(|(n, _)| stride(space, n)).collect_vec();
         let (reads, writes) = (strides(domain), strides(codomain));
         let weights: Vec<i64> = rest.iter().map(|(n, _)| self.kernel.stride_of(n)).collect_vec();
-        // For each convolved dimension every (output, input, kernel) triple that meets, as places.
-        let mut starts = vec![[0, 0, self.kernel.offset()]];
-        for axis in &self.shape.along {
-            let (n, m) = (domain.size(&axis.name).unwrap_or(0), codomain.size(&axis.new).unwrap_or(0));
-            let units =
-                [stride(codomain, &axis.new), stride(domain, &axis.name), self.kernel.stride_of(&axis.name)];
-            let mut met = Vec::new();
-            for (o, k) in (0..m).flat_map(|o| (0..axis.taps).map(move |k| (o, k))) {
-                let i = self.shape.stride * o + axis.offset - self.shape.dilation * k;
-                let i = if self.shape.periodic { i.rem_euclid(n) } else { i };
+        let axes = self.shape.along.iter().map(|axis| Loop {
+            shape: &self.shape,
+            axis,
+            sizes: [codomain.size(&axis.new).unwrap_or(0), domain.size(&axis.name).unwrap_or(0)],
+            units: [
+                stride(codomain, &axis.new),
+                stride(domain, &axis.name),
+                self.kernel.stride_of(&axis.name),
+            ],
+        });
+        let axes = axes.collect_vec();
+        let Some((last, outer)) = axes.split_last() else { return };
+        nested(outer, [0, 0, self.kernel.offset()], &mut |at| {
+            last.each(at, |at| match shape.is_empty() {
+                true => {
+                    let [y, x, h] = at.map(place);
+                    f(y, x, h);
+                }
+                false => walk(&shape, [&writes, &reads, &weights], at, |[y, x, h]| f(y, x, h)),
+            });
+        });
+    }
+}
+
+/// The loop along one convolved dimension: its sizes in output and input, and the steps there and in the kernel.
+struct Loop<'a> {
+    shape: &'a Shape,
+    axis: &'a Axis,
+    sizes: [i64; 2],
+    units: [i64; 3],
+}
+
+impl Loop<'_> {
+    /// Calls `f` with the places in output, input and kernel, counted from `at`, that meet along this dimension.
+    fn each(&self, at: [i64; 3], mut f: impl FnMut([i64; 3])) {
+        let ([m, n], units) = (self.sizes, self.units);
+        for o in 0..m {
+            let (y, first) = (at[0] + o * units[0], self.shape.stride * o + self.axis.offset);
+            for k in 0..self.axis.taps {
+                let i = first - self.shape.dilation * k;
+                let i = if self.shape.periodic && !(0..n).contains(&i) { i.rem_euclid(n) } else { i };
                 if (0..n).contains(&i) {
-                    met.push([o * units[0], i * units[1], k * units[2]]);
+                    f([y, at[1] + i * units[1], at[2] + k * units[2]]);
                 }
             }
-            let all =
-                starts.iter().flat_map(|s| met.iter().map(move |m| [s[0] + m[0], s[1] + m[1], s[2] + m[2]]));
-            starts = all.collect_vec();
         }
-        for start in starts {
-            walk(&shape, [&writes, &reads, &weights], start, |[y, x, h]| f(y, x, h));
-        }
+    }
+}
+
+/// Loops inside each other, the first being the outermost. Nothing is listed: what meets is as much as there are products.
+fn nested(loops: &[Loop], at: [i64; 3], f: &mut dyn FnMut([i64; 3])) {
+    match loops.split_first() {
+        Some((outer, inner)) => outer.each(at, |at| nested(inner, at, f)),
+        None => f(at),
     }
 }
 

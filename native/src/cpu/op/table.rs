@@ -58,11 +58,16 @@ impl<E: Element> Table<E> {
 
     /// The table of weighted entries.
     pub(super) fn of_entries(rows: usize, each: impl Fn(&mut dyn FnMut(Entry))) -> Table<E> {
+        let mut n = 0;
+        each(&mut |_| n += 1);
         // Entries on one diagonal with one weight follow each other.
         let mut diagonals: BTreeMap<(isize, [u64; 2]), Vec<Run<E>>> = BTreeMap::new();
-        let (mut n, mut n_runs) = (0, 0);
+        let mut n_runs = 0;
         each(&mut |(to, from, w)| {
-            n += 1;
+            // Too short on the whole: they would take several times the memory of rows until that is known.
+            if n < n_runs * SHORT {
+                return diagonals.clear();
+            }
             let key = (to.wrapping_sub(from).cast_signed(), [w.re.to_bits(), w.im.to_bits()]);
             let runs = diagonals.entry(key).or_default();
             match runs.last_mut() {
