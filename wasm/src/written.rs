@@ -11,6 +11,8 @@ use spanlift::Program;
 pub use absent::Applied;
 #[cfg(any(not(target_arch = "wasm32"), feature = "operators"))]
 pub use applied::Applied;
+#[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
+pub(crate) use applied::{MOST_WORK, work};
 
 use crate::figure::Note;
 use crate::kind::{self, Kind};
@@ -166,7 +168,28 @@ mod tests {
         let large =
             "operator\nA = to(cuda:0) -> fft(y, x).over(c64[b=512, y=512, x=512]@cuda:0) -> to(cpu)\n";
         let told = Written::read(large).unwrap().told();
-        assert_eq!(lines(&told).last(), Some(&"cuda:0 holds 4.00 GiB: between 4.00 GiB"));
+        assert_eq!(
+            lines(&told)[3..],
+            [
+                "cuda:0 holds 4.00 GiB: between 4.00 GiB",
+                "not applied here: a vector has 134,217,728 elements, at most 16,777,216 are computed here"
+            ]
+        );
+        // Nobody gave an input, and a default one would be too long.
+        let unfed = "operator\nA = flip(x).over(f64[x=1048577])\n";
+        let told = Written::read(unfed).unwrap().told();
+        assert_eq!(
+            lines(&told).last(),
+            Some(&"not applied here: its domain is too large for an input that nobody gave")
+        );
+        // No operation at all, but so many passes over 2^20 elements: each reads and writes them once, and so does the whole.
+        let moved = "operator\nA = flip(x).over(f64[x=1048576])^9999\n";
+        let told = Written::read(moved).unwrap().told();
+        let passes = 2 * 1_048_576 * 10_000_u64;
+        assert_eq!(
+            lines(&told).last().copied(),
+            Some(&*format!("not applied here: {} operations and elements moved", spanlift::grouped(passes)))
+        );
         // A short input, no operations, and a vector between that no memory holds.
         let between =
             "operator\nA = (repeat(r, 4194304) -> sum_reduce(r)).over(f64[x=4, y=1000])\nshow A + 1\n";

@@ -9,7 +9,7 @@ use spanlift::{Bytes, chain, plan::Planning};
 use spanlift_native::programs::OPERATORS;
 use spanlift_softcuda::kit::object;
 
-use crate::kit::{Ran, binary, folder, ran, spanlift};
+use crate::kit::{Ran, Watched, binary, folder, ran, spanlift, watched};
 
 /// Rows [1, 2, 3] and [4, 5, 6] on [1, 10, 100]: 321 and 654.
 const MATRIX: &str = "# a matrix\noperator two rows\nmachine h200-pcie5\ninput [1, 10, 100]\n\
@@ -161,6 +161,46 @@ fn a_large_file_with_an_operator_is_checked() {
     assert_eq!(checked.code, 2);
 }
 
+/// Without an input nothing is computed: the command does not end as if it were.
+#[test]
+fn what_has_no_input_is_not_run() {
+    let folder = folder("operator-unfed");
+    // One element more than a default input has.
+    std::fs::write(folder.join("a.txt"), "operator\nA = flip(x).over(f64[x=1048577])\n").unwrap();
+    let why = "not applied here: its domain is too large for an input that nobody gave";
+    let ran = spanlift(&folder, &["run", "a.txt"]);
+    assert!(ran.code == 0 && ran.out.contains(why), "{}", ran.out);
+    let ran = spanlift(&folder, &["run", "a.txt", "--on", "cpu"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", format!("error: a.txt: {why}\n")));
+}
+
+/// Lists of values end, and say how long they would be.
+#[test]
+fn lists_in_json_say_how_many_values_there_are() {
+    let folder = folder("operator-listed");
+    std::fs::write(folder.join("a.txt"), "operator\nA = slice(x, 0..4097).over(f64[x=5000])\n").unwrap();
+    let operator = told(&spanlift(&folder, &["run", "a.txt", "--format", "json"]));
+    for (list, n) in [("input", 5000), ("result", 4097)] {
+        assert_eq!(operator[format!("n_{list}")], n);
+        assert_eq!(operator[list].as_array().unwrap().len(), 4096);
+    }
+}
+
+/// A convolution needs its vectors and no list of its products, of which there are 44 million here.
+#[test]
+fn a_convolution_takes_no_memory_for_its_products() {
+    let folder = folder("operator-taps");
+    let text = "operator\nA = convolution([y=13, x=13], random(1)).over(f32[y=512, x=512])\n";
+    std::fs::write(folder.join("a.txt"), text).unwrap();
+    let convolve = |on: &str| {
+        let Watched { ran, peak_kib, .. } = watched(&folder, &["run", "a.txt", "--on", on], 2048);
+        assert!(ran.code == 0 && ran.out.contains("y = A x = "), "{} {}", ran.out, ran.err);
+        assert!(peak_kib <= 200 << 10, "{peak_kib} KiB on {on}");
+    };
+    convolve("sim");
+    convolve("cpu");
+}
+
 /// What is long without costing an operation is not made to be shown.
 #[test]
 fn a_result_that_no_memory_holds_is_not_made() {
@@ -177,6 +217,6 @@ fn a_result_that_no_memory_holds_is_not_made() {
         assert_eq!(operator["result"], Value::Null, "{lines}");
         let ran = spanlift(&folder, &["run", "a.txt", "--on", "cpu"]);
         assert!(ran.code == 2 && ran.err.lines().count() == 1, "{} {}", ran.code, ran.err);
-        assert!(ran.err.starts_with("error: a.txt: a vector has 16,"), "{}", ran.err);
+        assert!(ran.err.starts_with("error: a.txt: not applied here: a vector has 16,"), "{}", ran.err);
     }
 }

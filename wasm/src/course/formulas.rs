@@ -27,12 +27,10 @@ use crate::image::images;
 use crate::model::machine_of;
 use crate::show::{Figure, Show};
 use crate::text;
+use crate::written::{MOST_WORK, work};
 
 /// Operators of one text.
 const MOST_OPERATORS: usize = 8;
-
-/// Operations and elements read or written that one apply may take while somebody waits.
-const MOST_WORK: u64 = 100_000_000;
 
 /// What all steps of a solver may take together.
 const MOST_SOLVING: u64 = 1_000_000_000;
@@ -122,15 +120,6 @@ fn run(plan: &Plan) -> Result<Run, String> {
 fn input(script: &Script) -> Result<&Array, String> {
     let why = "its domain is too large for an input that nobody gave";
     script.input().ok_or_else(|| placed(script.place(), why))
-}
-
-/// What one apply takes: operations, and the elements that each part reads and writes.
-fn work(a: &Operator) -> u64 {
-    let elements = [a.domain(), a.codomain()].map(|space| space.elements().unsigned_abs());
-    let times = if let Operator::Power(power) = a { u64::from(power.exponent()) } else { 1 };
-    let parts = a.children().iter().map(work).fold(0, u64::saturating_add).saturating_mul(times);
-    let own = if a.children().is_empty() { a.cost().flops } else { 0 };
-    elements[0].saturating_add(elements[1]).saturating_add(own).saturating_add(parts)
 }
 
 /// Refuses what would take too long to apply so often, where the script says the operator.

@@ -7,8 +7,8 @@ use spanlift::{Bytes, Program};
 use crate::figure::Note;
 use crate::text;
 
-/// Beyond so many operations nothing is computed while somebody waits for the page.
-const MOST_FLOPS: u64 = 100_000_000;
+/// Operations and elements read or written that one apply may take while somebody waits.
+pub(crate) const MOST_WORK: u64 = 100_000_000;
 
 /// Beyond so many parts nothing is simplified while somebody waits for the page.
 const MOST_NODES: u64 = 400;
@@ -66,17 +66,17 @@ impl Applied {
         self.plan.program()
     }
 
-    /// Whether memory bears the vectors on the way, so that the operator can be applied here.
+    /// What the operator can be applied to here: there is an input, and memory bears the vectors on the way.
     ///
     /// # Errors
-    /// What is too long.
-    pub fn bearable(&self) -> Result<(), String> {
+    /// What is too long, or missing.
+    pub fn bearable(&self) -> Result<&Array, String> {
         let elements = longest(&self.operator);
-        if elements <= MOST_ELEMENTS {
-            return Ok(());
+        if elements > MOST_ELEMENTS {
+            let [elements, most] = [elements, MOST_ELEMENTS].map(|n| spanlift::grouped(n.unsigned_abs()));
+            return Err(format!("a vector has {elements} elements, at most {most} are computed here"));
         }
-        let [elements, most] = [elements, MOST_ELEMENTS].map(|n| spanlift::grouped(n.unsigned_abs()));
-        Err(format!("a vector has {elements} elements, at most {most} are computed here"))
+        Ok(self.input.as_ref().ok_or("its domain is too large for an input that nobody gave")?)
     }
 
     /// The plan for this input, whose values its program carries, if there is one.
@@ -93,12 +93,11 @@ impl Applied {
     /// # Errors
     /// Why it is not applied here: too much work, or no input.
     pub fn result(&self) -> Result<Array, String> {
-        self.bearable()?;
-        let flops = self.operator.cost().flops;
-        if flops > MOST_FLOPS {
-            return Err(format!("{} operations", spanlift::grouped(flops)));
+        let input = self.bearable()?;
+        let all = work(&self.operator);
+        if all > MOST_WORK {
+            return Err(format!("{} operations and elements moved", spanlift::grouped(all)));
         }
-        let input = self.input.as_ref().ok_or("its domain is too large for an input that nobody gave")?;
         self.operator.apply(input).map_err(|e| e.to_string())
     }
 
@@ -119,8 +118,7 @@ impl Applied {
             notes.push(remark(format!("{device} holds {}: {peak}", peak.total())));
         }
         notes.extend(self.plan.notes().iter().map(|note| remark(note.text.clone())));
-        let Some(input) = &self.input else { return (notes, given) };
-        notes.push(remark(shown("x", input)));
+        notes.extend(self.input.as_ref().map(|input| remark(shown("x", input))));
         let is_given = given.is_some();
         let result = match given.map_or_else(|| self.result(), Ok) {
             Ok(result) => result,
@@ -156,6 +154,15 @@ fn cut(formula: String) -> String {
     first.chain(" … ".chars()).chain(last).collect()
 }
 
+/// What one apply takes: operations, and the elements that each part reads and writes.
+pub(crate) fn work(a: &Operator) -> u64 {
+    let elements = [a.domain(), a.codomain()].map(|space| space.elements().unsigned_abs());
+    let times = if let Operator::Power(power) = a { u64::from(power.exponent()) } else { 1 };
+    let parts = a.children().iter().map(work).fold(0, u64::saturating_add).saturating_mul(times);
+    let own = if a.children().is_empty() { a.cost().flops } else { 0 };
+    elements[0].saturating_add(elements[1]).saturating_add(own).saturating_add(parts)
+}
+
 /// The elements of the longest vector that an operator reads, writes or holds between two parts.
 fn longest(a: &Operator) -> i64 {
     let own = a.domain().elements().max(a.codomain().elements());
@@ -188,7 +195,11 @@ fn moved(plan: &Plan) -> String {
 /// The length of a vector and its first values.
 fn shown(name: &str, of: &Array) -> String {
     let values = of.values();
-    let norm = values.iter().map(|z| z.norm_sqr()).sum::<f64>().sqrt();
+    // Of parts of the largest value: squares of the values themselves may leave the range of numbers.
+    let sizes = values.iter().map(|z| z.re.abs().max(z.im.abs()));
+    let unit = sizes.fold(0.0, f64::max);
+    let unit = if 0.0 < unit && unit.is_finite() { unit } else { 1.0 };
+    let norm = unit * values.iter().map(|z| (z / unit).norm_sqr()).sum::<f64>().sqrt();
     let first: Vec<String> = values.iter().take(MOST_SHOWN).map(|z| complex(*z)).collect();
     let rest = if values.len() > MOST_SHOWN { ", …" } else { "" };
     let length =
@@ -222,6 +233,22 @@ fn real(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The longest side carries the others: 3, 4 and 5 at every scale that numbers have.
+    #[test]
+    fn lengths_at_the_ends_of_the_range() {
+        let line = spanlift::op::Space::new([("x", 2)], spanlift::memory::Dtype::F64).unwrap();
+        let check = |values: [f64; 2], length: &str| {
+            let text = shown("x", &Array::new(line.clone(), values).unwrap());
+            assert!(text.ends_with(length), "{text}");
+        };
+        check([3e-200, 4e-200], "of length 5.0000e-200");
+        check([3e200, -4e200], "of length 5.0000e200");
+        check([3.0, 4.0], "of length 5");
+        check([1e200, 1.0], "of length 1.0000e200");
+        check([0.0, 0.0], "of length 0");
+        check([1.7e308, 1.7e308], "which overflows");
+    }
 
     #[test]
     fn digits_are_five() {

@@ -132,8 +132,8 @@ pub(crate) struct CheckArgs {
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
     link*FACTOR, machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
     figures.\n\n\
-    Of an operator it says what moves, what each device holds and what comes of its input. Warns of hazards and ends with 0 \
-    whatever it finds.",
+    Of an operator it says what moves, what each device holds and what comes of its input; `--format json` lists the first 4096 \
+    values of `input` and `result`, beside `n_input` and `n_result`. Warns of hazards and ends with 0 whatever it finds.",
     group = ArgGroup::new("orders").args(["schedules", "replay"])
 )]
 pub(crate) struct RunArgs {

@@ -40,9 +40,7 @@ pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out)
 /// The plan of an operator for its input, which runs carry.
 fn fed(written: &Written, place: &str) -> Result<Option<Plan>, Fail> {
     let Some(applied) = &written.operator else { return Ok(None) };
-    if applied.input.is_some() {
-        applied.bearable().map_err(|why| Fail::at(place, why))?;
-    }
+    applied.bearable().map_err(|why| Fail::at(place, format!("not applied here: {why}")))?;
     applied.fed().map_err(|e| Fail::at(place, e))
 }
 

@@ -105,12 +105,13 @@ pub(crate) fn of_operator(applied: &Applied, result: Option<Array>) -> Value {
     });
     let (told, result) = applied.told(result);
     let values = |of: &Array| of.values().iter().take(MOST_VALUES).map(|z| [z.re, z.im]).collect::<Vec<_>>();
+    let n_values = |of: &Array| of.values().len();
     json!({
         "formula": operator.formula(), "domain": operator.domain().sized(), "codomain": operator.codomain().sized(),
         "transfers": transfers.collect::<Vec<_>>(),
         "told": told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
-        "input": applied.input.as_ref().map(values),
-        "result": result.as_ref().map(values),
+        "input": applied.input.as_ref().map(values), "n_input": applied.input.as_ref().map(n_values),
+        "result": result.as_ref().map(values), "n_result": result.as_ref().map(n_values),
     })
 }
 
