@@ -216,8 +216,8 @@ wasm.view_look_at(this.__wbg_ptr, ptr0, len0, ptr1, len1);
 look_back() {
 wasm.view_look_back(this.__wbg_ptr);
 }
-moment(moment) {
-wasm.view_moment(this.__wbg_ptr, moment);
+moment(moment, device) {
+wasm.view_moment(this.__wbg_ptr, moment, isLikeNone(device) ? Number.MAX_SAFE_INTEGER : (device) >>> 0);
 }
 most_streams() {
 const ret = wasm.view_most_streams(this.__wbg_ptr);

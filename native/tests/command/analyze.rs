@@ -123,10 +123,10 @@ fn reports_keep_what_tells_rows_apart_within_a_line() {
     std::fs::write(folder.join("t.json"), format!("[{}]", list.join(","))).unwrap();
     let text = spanlift(&folder, &["analyze", "t.json"]).out;
     for row in ["  Memcpy DtoH (Device -> Pageable) ", "  Memcpy DtoH (Device -> Pinned) "] {
-        assert_eq!(text.matches(row).count(), 2, "{row:?} in {text}");
+        assert!(text.lines().any(|line| line.starts_with(row)), "{row:?} in {text}");
     }
     let (_, told) = text.split_once("left out;").unwrap();
-    let told = told.split("\n\n").next().unwrap();
+    let told = told.split("\nthe model").next().unwrap();
     assert!(1 < told.lines().count() && told.lines().all(|line| line.len() <= 80), "{text}");
 }
 

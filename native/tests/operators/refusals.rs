@@ -92,7 +92,7 @@ fn mistakes() -> Vec<(&'static str, String, Vec<&'static str>)> {
         (
             "unsplittable dimension",
             said(f.split("x", 2, &[cuda(0)])),
-            vec!["`F(x)` cannot be cut along `x`", "depends on all of `x`", "cut along `b` instead"],
+            vec!["`F(x)` cannot be cut along `x`", "may depend on all of `x`", "cut along `b` instead"],
         ),
         (
             "unsized dimension",

@@ -476,7 +476,7 @@ end
         check(&check_loader(&format!("{blind}sync 0\n")), "safe, but 1 of 6 losses are waited for");
         // A long step hides the pinning, a small tensor has none.
         check(&check_loader(&LOADER.replace("4ms", "40ms")), "missing: kernel \"step 0\" reads d0 for 4ms");
-        check(&check_loader(&LOADER.replace("16MB", "16KB")), "missing: pageable b0 16");
+        check(&check_loader(&LOADER.replace("16MB", "16KB")), "missing: pageable b0 15625KiB");
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn a_rate_stands_with_the_time_that_it_is_of() {
         "args":{"device":0,"stream":7,"bytes":31112,"memory bandwidth (GB/s)":1.5}}]"#;
     let trace = spanlift::trace::read(trace.as_bytes()).unwrap();
     let scene = scene(&trace, &TimelineOptions { figures: true, width: 960.0, ..TimelineOptions::default() });
-    assert!(scene.texts().any(|t| t.text == "1.5 GB/s in 21 µs"));
+    assert!(scene.texts().any(|t| t.text == "1.5 GB/s in 20.74 µs"));
 }
 
 #[test]

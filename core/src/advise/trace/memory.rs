@@ -117,6 +117,9 @@ impl Lines<'_> {
     }
 }
 
+/// What a line keeps: bytes, blocks by the quarter of the events, and some of their allocations.
+type Kept = (i128, [usize; 4], Vec<(usize, usize)>);
+
 /// Lines whose blocks pile up: some of every quarter of the recorded events are alive at the end, all together a tenth or
 /// more of what the device holds then. What is made once, as weights, or lives for a step, as activations, is in no more
 /// than one or two of them.
@@ -125,7 +128,7 @@ fn grew(lines: &mut Lines<'_>, figures: &Figures, found: &mut Vec<MemoryFinding>
     let Some(alloc) = snapshot.strings.find("alloc") else { return };
     for (device, events) in snapshot.traces.iter().enumerate() {
         let mut alive: BTreeSet<i64> = snapshot.alive_at_end(device).map(|(at, _)| at).collect();
-        let mut by_line: BTreeMap<String, (i128, [usize; 4], Vec<(usize, usize)>)> = BTreeMap::new();
+        let mut by_line: BTreeMap<String, Kept> = BTreeMap::new();
         // The last allocation at an address is that of the block.
         for (index, event) in events.iter().enumerate().rev() {
             if event.action != alloc || !alive.remove(&event.addr) {
