@@ -207,7 +207,7 @@ test("answers that leave out what is asked for are not right, and another way to
     ["l1-c16", (text) => text.replace("sync    back", "sync    cuda:0"), "right", /no hazard/],
     ["l2-c07", (text) => text.replace("step(1, 5)", "step(1, 16)").replace("255", "240"), "not-yet", /only `guess` may change/],
     ["l2-c28", (text) => text.replace("map a, b", "map weight"), "not-yet", /for two devices/],
-    ["l3-c40", (text) => text.replace(" reuse t", ""), "not-yet", /missing: device u 4MiB via pool home main_stream reuse t/],
+    ["l3-c40", (text) => text.replace(" reuse t", ""), "not-yet", /missing: device u 4MiB on cuda:0 via pool home main_stream reuse t/],
     ["l4-c14", (text) => text.replace("64MiB", "1GiB"), "not-yet", /only `guess` may change/],
     ["l5-c13", (text) => without(text, "kernel  step").replace("wait    there on 0", `wait    there on 0\n${kernel}`), "not-yet", /no longer runs beside the first kernel/],
     ["l5-c31", (text) => text.replace("h100-pcie5", "gh200-c2c"), "not-yet", /only `strategy` and `in_flight` may change/],
