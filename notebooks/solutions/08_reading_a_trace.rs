@@ -4,7 +4,7 @@
 check_holder(&recorded, "cudaDeviceSynchronize")
 
 // cell c19: right:
-check_change(&recorded, "no_waits")
+check_change(&recorded, "pin:*")
 
 // cell c23: right:
 let steps = r#"machine tutorial-ci
