@@ -9,7 +9,7 @@ use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
 use spanlift::{Program, grouped, padded};
-use spanlift_native::sweep::{self, Alternative, Axis, Cell};
+use spanlift_native::sweep::{self, Axis, Cell};
 use spanlift_viewer::heat::{HeatMap, Side, Tile};
 use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
 
@@ -83,8 +83,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
-    let is_set = |value: &Alternative| value.changes.iter().any(|c| matches!(c, WhatIf::Machine(_)));
-    if args.machine.is_some() && axes.iter().any(|axis| axis.values.iter().all(is_set)) {
+    if args.machine.is_some() && axes.iter().any(sets_machine) {
         return Err(Fail::at("--machine", "no run is on it: each has a machine of its own"));
     }
     args.out.as_deref().map_or(Ok(()), output::is_free)?;
@@ -112,6 +111,12 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
         }
     }
     Ok(End::Done)
+}
+
+/// Whether each value of an axis names a machine.
+fn sets_machine(axis: &Axis) -> bool {
+    let is_machine = |change: &WhatIf| matches!(change, WhatIf::Machine(_));
+    axis.values.iter().all(|value| value.changes.iter().any(is_machine))
 }
 
 impl Swept<'_> {
@@ -145,13 +150,11 @@ impl Swept<'_> {
 
     /// The machine that all runs are on, but for what is varied; none where each value names its own.
     fn machine(&self) -> Option<&str> {
-        let is_set = |changes: &[WhatIf]| changes.iter().any(|change| matches!(change, WhatIf::Machine(_)));
         let named = self.axes[0].values[0].changes.iter().rev().find_map(|change| match change {
             WhatIf::Machine(profile) => Some(profile.name.as_str()),
             _ => None,
         });
-        let varies = |axis: &Axis| axis.values.iter().all(|value| is_set(&value.changes));
-        (!self.varied().iter().any(varies)).then(|| named.unwrap_or(&self.machine.name))
+        (!self.varied().iter().any(sets_machine)).then(|| named.unwrap_or(&self.machine.name))
     }
 
     fn object(&self) -> Value {
