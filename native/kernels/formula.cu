@@ -18,6 +18,7 @@ typedef long long i64;
 #define DEVICE static
 #define RARE static
 #define HIGH(a, b) ((i64)(((__int128)(a) * (b)) >> 64))
+#define UNROLL
 static inline u64 bits_of(double v) { u64 b; __builtin_memcpy(&b, &v, 8); return b; }
 static inline double of_bits(u64 b) { double v; __builtin_memcpy(&v, &b, 8); return v; }
 static inline u32 bits_of_f(float v) { u32 b; __builtin_memcpy(&b, &v, 4); return b; }
@@ -26,6 +27,7 @@ static inline float of_bits_f(u32 b) { float v; __builtin_memcpy(&v, &b, 4); ret
 #define DEVICE static __device__ __forceinline__
 #define RARE static __device__ __noinline__
 #define HIGH(a, b) __mul64hi(a, b)
+#define UNROLL _Pragma("unroll")
 DEVICE u64 bits_of(double v) { return (u64)__double_as_longlong(v); }
 DEVICE double of_bits(u64 b) { return __longlong_as_double((i64)b); }
 DEVICE u32 bits_of_f(float v) { return __float_as_uint(v); }
@@ -224,22 +226,22 @@ DEVICE u64 encode(u64 dtype, Element e) {
     }
 }
 
-DEVICE Element apply(const Formula *f, u64 dtype, Element a, Element b) {
+DEVICE Element apply(u64 func, double mul, double add, u64 dtype, Element a, Element b) {
     Element y = {0, 0.0, 0.0};
     int is_complex = dtype >= 9;
-    switch (f->func) {
-    case 0: y.re = f->mul; break;
-    case 1: y.re = f->mul * a.re + f->add; if (is_complex) y.im = f->mul * a.im; break;
+    switch (func) {
+    case 0: y.re = mul; break;
+    case 1: y.re = mul * a.re + add; if (is_complex) y.im = mul * a.im; break;
     case 4: y.re = a.re + b.re; y.im = a.im + b.im; break;
     default:
         if (!is_complex) y.re = a.re * b.re;
         else {
-            double im = f->func == 3 ? -a.im : a.im;
+            double im = func == 3 ? -a.im : a.im;
             y.re = a.re * b.re - im * b.im;
             y.im = a.re * b.im + im * b.re;
         }
     }
-    if (dtype <= 4) y.n = f->func <= 1 ? saturated(y.re) : f->func == 4 ? sum(a.n, b.n) : product(a.n, b.n);
+    if (dtype <= 4) y.n = func <= 1 ? saturated(y.re) : func == 4 ? sum(a.n, b.n) : product(a.n, b.n);
     return y;
 }
 
@@ -250,7 +252,8 @@ DEVICE void element(const Formula *f, u64 i) {
         for (u32 k = 0; k * 8 < size; k++) a[k] = load(&f->a, p + k * 8, n);
     if (f->func >= 2)
         for (u32 k = 0; k * 8 < size; k++) b[k] = load(&f->b, p + k * 8, n);
-    Element y = apply(f, f->dtype, decode(f->dtype, a[0], a[1]), decode(f->dtype, b[0], b[1]));
+    Element left = decode(f->dtype, a[0], a[1]), right = decode(f->dtype, b[0], b[1]);
+    Element y = apply(f->func, f->mul, f->add, f->dtype, left, right);
     store(&f->y, p, n, f->dtype <= 4 ? encode_int(f->dtype, y.n) : encode(f->dtype, y));
     if (size == 16) store(&f->y, p + 8, 8, bits_of(y.im));
 }
@@ -260,25 +263,35 @@ DEVICE int is_row(const View *v, u64 n, u32 size) {
     return n * size <= (u64)v->elem && v->base % (size < 8 ? size : 8) == 0;
 }
 
-// Element i of rows, of a type that is known when this is compiled: nothing but its own arithmetic is left of it.
-DEVICE void in_row(const Formula *f, u64 dtype, u64 i) {
-    u32 size = size_of(dtype);
-    u64 a[2] = {0, 0}, b[2] = {0, 0};
-    if (size == 4) {
-        if (f->func != 0) a[0] = ((const u32 *)f->a.base)[i];
-        if (f->func >= 2) b[0] = ((const u32 *)f->b.base)[i];
-    } else {
-        u32 parts = size / 8;
-        for (u32 k = 0; k < parts && f->func != 0; k++) a[k] = ((const u64 *)f->a.base)[i * parts + k];
-        for (u32 k = 0; k < parts && f->func >= 2; k++) b[k] = ((const u64 *)f->b.base)[i * parts + k];
+// What rows need of a formula, in registers: out of the formula itself it would be read anew behind every store.
+typedef struct {
+    u64 func;
+    double mul, add;
+    u64 y, a, b;
+} Rows;
+
+// As many elements of a type as a thread has under way at once: with fewer the device's memory waits for threads.
+#define MANY(dtype) (size_of(dtype) == 16 ? 2 : 4)
+
+// Elements i, i + step, ... of rows, of a type that is known when this is compiled: nothing but their own arithmetic is left
+// of them. All are loaded before the first is computed.
+DEVICE void in_rows(Rows r, u64 dtype, u64 i, u64 step, u32 many) {
+    u32 size = size_of(dtype), parts = size == 16 ? 2 : 1;
+    u64 a[4][2] = {{0}}, b[4][2] = {{0}};
+    UNROLL for (u32 k = 0; k < many; k++) {
+        UNROLL for (u32 p = 0; p < parts; p++) {
+            u64 at = (i + k * step) * parts + p;
+            if (r.func != 0) a[k][p] = size == 4 ? ((const u32 *)r.a)[at] : ((const u64 *)r.a)[at];
+            if (r.func >= 2) b[k][p] = size == 4 ? ((const u32 *)r.b)[at] : ((const u64 *)r.b)[at];
+        }
     }
-    Element y = apply(f, dtype, decode(dtype, a[0], a[1]), decode(dtype, b[0], b[1]));
-    u64 word = dtype <= 4 ? encode_int(dtype, y.n) : encode(dtype, y);
-    if (size == 4) {
-        ((u32 *)f->y.base)[i] = (u32)word;
-    } else {
-        ((u64 *)f->y.base)[i * (size / 8)] = word;
-        if (size == 16) ((u64 *)f->y.base)[i * 2 + 1] = bits_of(y.im);
+    UNROLL for (u32 k = 0; k < many; k++) {
+        Element left = decode(dtype, a[k][0], a[k][1]), right = decode(dtype, b[k][0], b[k][1]);
+        Element y = apply(r.func, r.mul, r.add, dtype, left, right);
+        u64 at = (i + k * step) * parts, word = dtype <= 4 ? encode_int(dtype, y.n) : encode(dtype, y);
+        if (size == 4) ((u32 *)r.y)[at] = (u32)word;
+        else ((u64 *)r.y)[at] = word;
+        if (size == 16) ((u64 *)r.y)[at + 1] = bits_of(y.im);
     }
 }
 
@@ -287,7 +300,19 @@ DEVICE void elements(const Formula *f, u64 first, u64 step) {
     u32 size = size_of(f->dtype);
     int rows = is_row(&f->y, f->n, size) && (f->func < 1 || is_row(&f->a, f->n, size)) &&
                (f->func < 2 || is_row(&f->b, f->n, size));
-#define ROWS(dtype) case dtype: for (u64 i = first; i < f->n; i += step) in_row(f, dtype, i); return
+    Rows r = {f->func, f->mul, f->add, f->y.base, f->a.base, f->b.base};
+    u64 i = first, n = f->n;
+#define LOOPS(dtype, r)                                                                                                  \
+    for (; i + (MANY(dtype) - 1) * step < n; i += MANY(dtype) * step) in_rows(r, dtype, i, step, MANY(dtype));            \
+    for (; i < n; i += step) in_rows(r, dtype, i, step, 1);                                                               \
+    return
+    // The one formula of one operand by itself: nothing of a second one is left in its loops.
+    Rows affine = r;
+    affine.func = 1;
+#define ROWS(dtype)                                                                                                      \
+    case dtype:                                                                                                          \
+        if (r.func == 1) { LOOPS(dtype, affine); }                                                                        \
+        LOOPS(dtype, r)
     switch (rows ? f->dtype : 0) {
         ROWS(3);
         ROWS(4);
@@ -296,7 +321,7 @@ DEVICE void elements(const Formula *f, u64 first, u64 step) {
         ROWS(9);
         ROWS(10);
     }
-    for (u64 i = first; i < f->n; i += step) element(f, i);
+    for (; i < n; i += step) element(f, i);
 }
 
 #ifdef SPANLIFT_HOST
@@ -316,9 +341,10 @@ int main(void) {
     return 0;
 }
 #else
-// Blocks are of 256 threads, as who launches it has them; five of them share a multiprocessor, so that enough loads are under way.
+// Blocks are of 256 threads, as who launches it has them; four of them share a multiprocessor, so that each has registers for
+// its loads.
 // The parameter is read where it lies: taking its address would copy it into each thread's memory otherwise.
-extern "C" __global__ void __launch_bounds__(256, 5) spanlift_formula(const __grid_constant__ Formula f) {
+extern "C" __global__ void __launch_bounds__(256, 4) spanlift_formula(const __grid_constant__ Formula f) {
     elements(&f, (u64)blockIdx.x * blockDim.x + threadIdx.x, (u64)gridDim.x * blockDim.x);
 }
 #endif
