@@ -79,8 +79,10 @@ impl<I: Iterator> Queue<I> {
 
 /// Bytes of a piece that one thread copies at a time.
 const PIECE: usize = 1 << 20;
-/// And at least, where a thread has to be woken for it.
+/// Bytes for which a thread is woken.
 const LEAST: usize = 256 << 10;
+/// Pieces for each thread: one that wakes late, or whose core somebody else has, leaves its own to the others.
+const PIECES_EACH: usize = 4;
 
 /// More threads than anything copies with.
 const MOST: usize = 1024;
@@ -180,17 +182,16 @@ impl Workers {
         }
     }
 
-    /// Copies all of `from`, on as many threads as there are pieces.
+    /// Copies all of `from`, on as many threads as it is worth waking.
     ///
     /// # Panics
     /// The lengths differ.
     pub fn copy(&self, to: &mut [u8], from: &[u8], stores: Stores) {
         assert_eq!(to.len(), from.len(), "bug: a copy between different lengths");
-        // Of what is small each thread has one piece, unless waking it takes longer than copying that.
-        let piece = to.len().div_ceil(self.count).next_multiple_of(4096).clamp(LEAST, PIECE);
-        let n_pieces = to.len().div_ceil(piece);
+        let n_threads = (to.len() / LEAST).clamp(1, self.count);
+        let piece = to.len().div_ceil(n_threads * PIECES_EACH).next_multiple_of(4096).clamp(4096, PIECE);
         let pieces = Queue::new(to.chunks_mut(piece).zip(from.chunks(piece)));
-        self.run(n_pieces, &|_| {
+        self.run(n_threads, &|_| {
             while let Some((to, from)) = pieces.next() {
                 copy(to, from, stores);
             }

@@ -49,7 +49,7 @@ fn threads_copy_the_whole() {
     let source = random.bytes(PIECE * 2 + 12_345);
     for n_threads in [1, 2, 3, 5] {
         let workers = Workers::new(n_threads).unwrap();
-        for len in [0, 1, PIECE - 1, PIECE, PIECE + 1, source.len()] {
+        for len in [0, 1, LEAST - 1, 3 * LEAST + 1, PIECE - 1, PIECE, PIECE + 1, source.len()] {
             let mut to = vec![0; len];
             workers.copy(&mut to, &source[..len], Stores::Streaming);
             assert!(to == source[..len], "{n_threads} threads, {len} bytes");
