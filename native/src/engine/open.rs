@@ -25,7 +25,7 @@ use super::slot::Planted;
 /// How an engine is opened.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Threads that copy, the calling one included, at most 1024; half of the cores and at most eight when `None`.
+    /// Threads that copy, the calling one included, at most 1024; three quarters of the cores and at most twelve when `None`.
     pub workers: Option<usize>,
     /// Page-locked bytes of the slots of each direction, at most: a thread has three, of 4 MiB at most. Where the system refuses as
     /// much, it is halved, down to 8 MiB, and without any the driver stages by itself.
