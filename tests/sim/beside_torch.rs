@@ -10,8 +10,8 @@ use spanlift_native::{programs, tutorial};
 
 /// How far a row's simulated time may lie from the measured one.
 const AIM: f64 = 0.15;
-const MEASURED: &str = "h100-2026-11-26.json";
-const PROFILE: &str = "profile-h100-2026-11-26.json";
+/// What was measured on each machine, the newest first; its profile has the same name behind `profile-`.
+const MEASURED: [&str; 2] = ["h200-2026-11-28.json", "h100-2026-11-26.json"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/measured")
@@ -22,10 +22,11 @@ fn json_of(name: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// What the simulator makes of the rows, with the errors.
-fn today() -> Value {
-    let machine = Machine::from_json(json_of(PROFILE).to_string().as_bytes()).expect("a profile");
-    let measured = json_of(MEASURED);
+/// What the simulator makes of the rows of one machine, with the errors.
+fn today(file: &str) -> Value {
+    let profile = format!("profile-{file}");
+    let machine = Machine::from_json(json_of(&profile).to_string().as_bytes()).expect("a profile");
+    let measured = json_of(file);
     let measured = measured["parts"]["simulator"]["rows"].as_array().expect("a list");
     let mut rows = Vec::new();
     for (shipped, published) in programs::ROWS.iter().zip(tutorial::rows()) {
@@ -47,8 +48,8 @@ fn today() -> Value {
     json!({
         "what": "the tutorial's rows simulated on a measured profile, beside PyTorch's times on that machine; nothing is fitted to them",
         "command": "SPANLIFT_BLESS=1 cargo test -p spanlift-tests --test sim beside_torch",
-        "profile": PROFILE,
-        "torch": MEASURED,
+        "profile": profile,
+        "torch": file,
         "aim": AIM,
         "n_compared": errors.len(),
         "n_within_aim": errors.iter().filter(|&&error| error <= AIM).count(),
@@ -57,36 +58,49 @@ fn today() -> Value {
     })
 }
 
-fn table(told: &Value) -> String {
+/// The rows of all machines beside each other.
+fn table(told: &[Value]) -> String {
     let ms = |ms: f64| if ms < 10.0 { format!("{ms:.3} ms") } else { format!("{ms:.1} ms") };
-    let mut table = "| row | PyTorch | simulated | error |\n|---|---|---|---|\n".to_owned();
-    for row in told["rows"].as_array().expect("a list") {
-        let of = |name: &str| row[name].as_f64().expect("a number");
-        let id = row["id"].as_str().expect("a text");
-        let (torch, simulated) = (ms(of("torch_ms")), ms(of("simulated_ms")));
-        table += &format!("| `{id}` | {torch} | {simulated} | {:+.0} % |\n", 100.0 * of("error"));
+    let mut table = "| row |".to_owned();
+    for of in told {
+        let gpu = of["torch"].as_str().expect("a text").split('-').next().expect("a word").to_uppercase();
+        table += &format!(" {gpu}: PyTorch | simulated | error |");
+    }
+    table += &format!("\n|---|{}\n", "---|".repeat(3 * told.len()));
+    let rows: Vec<_> = told.iter().map(|of| of["rows"].as_array().expect("a list")).collect();
+    for k in 0..rows[0].len() {
+        table += &format!("| `{}` |", rows[0][k]["id"].as_str().expect("a text"));
+        for rows in &rows {
+            let of = |name: &str| rows[k][name].as_f64().expect("a number");
+            let (torch, simulated) = (ms(of("torch_ms")), ms(of("simulated_ms")));
+            table += &format!(" {torch} | {simulated} | {:+.0} % |", 100.0 * of("error"));
+        }
+        table += "\n";
     }
     table
 }
 
 #[test]
 fn what_the_files_say_of_the_simulator_is_what_it_does() {
-    let told = today();
-    let (file, readme) = (folder().join(format!("simulator-{MEASURED}")), folder().join("README.md"));
+    let told = MEASURED.map(today);
+    let readme = folder().join("README.md");
     let text = std::fs::read_to_string(&readme).unwrap();
-    let begins = text.find("| row | PyTorch | simulated |").expect("it has the table");
+    let heading = "The simulator, on the profile alone";
+    let begins =
+        text.find(heading).and_then(|at| Some(at + text[at..].find("| row |")?)).expect("it has the table");
     let ends = begins + text[begins..].find("\n\n").expect("something follows it") + 1;
+    let files = MEASURED.map(|name| folder().join(format!("simulator-{name}")));
     if std::env::var_os("SPANLIFT_BLESS").is_some() {
-        std::fs::write(&file, serde_json::to_string_pretty(&told).unwrap() + "\n").unwrap();
+        for (file, told) in files.iter().zip(&told) {
+            std::fs::write(file, serde_json::to_string_pretty(told).unwrap() + "\n").unwrap();
+        }
         std::fs::write(&readme, format!("{}{}{}", &text[..begins], table(&told), &text[ends..])).unwrap();
         return;
     }
-    let said: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(
-        said,
-        told,
-        "{} is of another simulator: look, then run with SPANLIFT_BLESS=1",
-        file.display()
-    );
+    for (file, told) in files.iter().zip(&told) {
+        let said: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        let file = file.display();
+        assert_eq!(said, *told, "{file} is of another simulator: look, then run with SPANLIFT_BLESS=1");
+    }
     assert_eq!(&text[begins..ends], table(&told), "{}", readme.display());
 }
