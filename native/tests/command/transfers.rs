@@ -46,6 +46,11 @@ fn simulated_rows_have_the_contract_s_fields_and_claim_no_bytes() {
     assert_eq!((&small["strategy"], &small["explain"]["calibration"]), (&json!("S4"), &json!("h200-pcie5")));
     assert_eq!(row("h2d.1x4MB.pinned")["strategy"], "S0");
     assert_eq!(row("d2h.800MB.pageable_fresh")["strategy"], "S6");
+    // The rows of a thousand small tensors move a thousand, also out of one block.
+    for row in rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.starts_with("h2d.1000x4KB.")))
+    {
+        assert_eq!((&row["count"], &row["bytes_each"]), (&json!(1000), &json!(4000)), "{row}");
+    }
     // Page-locked memory beats staging, and two slots beat one.
     let ms = |id: &str| row(id)["median_ms"].as_f64().unwrap();
     assert!(ms("h2d.1x4MB.pinned") < ms("h2d.1x4MB.pageable"));

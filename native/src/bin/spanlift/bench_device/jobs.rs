@@ -105,7 +105,7 @@ impl<'e> Jobs<'e> {
         Ok(match row.kind {
             Kind::Move(Route::Up, HostMemory::Pinned) => {
                 let into = if is_kept { device(row.count)? } else { Vec::new() };
-                Box::new(UpPinned { engine, sources: pinned()?, into })
+                Box::new(UpPinned { engine, sources: pinned()?, into, views: size(row.views) })
             }
             Kind::Move(Route::Up, _) => {
                 let into = if is_kept { device(row.count)? } else { Vec::new() };
@@ -285,6 +285,8 @@ struct UpPinned<'e> {
     engine: &'e Engine,
     sources: Vec<PinnedBuf<u8>>,
     into: Vec<DevBuf<u8>>,
+    /// Tensors of equal size in each buffer.
+    views: usize,
 }
 
 impl Job for UpPinned<'_> {
@@ -309,8 +311,9 @@ impl Job for UpPinned<'_> {
         let mut found = Vec::with_capacity(flights.len());
         for flight in flights {
             let (source, to) = flight.wait()?;
+            let (all, each) = (to.share(), source.len() / self.views);
             self.sources.push(source);
-            found.push(to.share());
+            found.extend((0..self.views).filter_map(|k| all.part(k * each..(k + 1) * each)));
         }
         Ok(Results::Device(found))
     }
@@ -325,7 +328,8 @@ impl Job for UpPinned<'_> {
             Results::Device(found) => found,
             _ => std::mem::take(&mut self.into).into_iter().map(DevBuf::share).collect(),
         };
-        are_right(self.engine, &found, self.sources.iter().map(|source| &source[..]))
+        let each = |source: &PinnedBuf<u8>| (source.len() / self.views).max(1);
+        are_right(self.engine, &found, self.sources.iter().flat_map(|source| source.chunks(each(source))))
     }
 
     fn device_bytes(&self) -> u64 {
