@@ -180,6 +180,11 @@ from turn import turn
 if sys.argv[1] == "probe" and "--measure" not in sys.argv:
     print(json.dumps({"state": "devices", "devices": [{"name": "Stand-in 9000"}], "cuda_version": "12.2", "library": "none"}))
 elif sys.argv[1] == "probe":
+    with open(os.path.join(os.environ["STAGE"], "measures"), "a") as measures:
+        measures.write(" ".join(sys.argv[4:]) + "\n")
+    if "--framework" in sys.argv and os.path.exists(os.path.join(os.environ["STAGE"], "hangs")):
+        print("error: --framework python3: no answer after 60 s", file=sys.stderr)
+        sys.exit(2)
     if os.path.exists(os.path.join(os.environ["STAGE"], "tour.json")):
         open(sys.argv[sys.argv.index("--measure") + 1], "w").write('{"name": "measured"}')
     sys.stdout.buffer.write(b'{"is": "measured"} \xff\xfe')
@@ -468,6 +473,40 @@ fn the_simulator_is_held_against_what_was_measured() {
         "{found}"
     );
     assert_eq!(found["parts"]["simulator"]["state"], "wrong", "{found}");
+}
+
+/// The profile has PyTorch's own times where PyTorch finds a device; where those cannot be had the device's figures are there all the
+/// same, and the part says what is wrong.
+#[test]
+fn the_profile_has_a_frameworks_own_times() {
+    let turns = json!({"torch": [], "spanlift": []});
+    let none = FINDS_ONE.replace("True", "False");
+    for (source, hangs, measures, code) in [
+        (FINDS_ONE, false, &["--framework"][..], 0),
+        (FINDS_ONE, true, &["--framework", ""], 1),
+        (&none, true, &[""], 0),
+    ] {
+        let Some(stage) = Stage::new("gpu-check-framework", &turns) else { return };
+        stage.torch(source);
+        // What has the stand-in write a profile.
+        std::fs::write(stage.folder.join("tour.json"), "{}").unwrap();
+        if hangs {
+            std::fs::write(stage.folder.join("hangs"), "").unwrap();
+        }
+        let (ran, found) = stage.check(&["--only", "profile"]);
+        let part = &found["parts"]["profile"];
+        assert_eq!((ran.status.code(), &part["found"]["name"]), (Some(code), &"measured".into()), "{found}");
+        let asked = std::fs::read_to_string(stage.folder.join("measures")).unwrap();
+        assert_eq!(asked.lines().count(), measures.len(), "{asked}");
+        for (line, has) in asked.lines().zip(measures) {
+            assert_eq!(line.contains("--framework"), !has.is_empty(), "{asked}");
+            // The interpreter that runs the script, by its whole path.
+            let python = line.split_once("--framework ").map_or("/", |(_, python)| python);
+            assert!(python.starts_with('/'), "{asked}");
+        }
+        let why = part["why"][1].as_str().unwrap_or_default();
+        assert_eq!(why.contains("--framework python3: no answer"), code == 1, "{part}");
+    }
 }
 
 /// Where the file cannot be written the findings go beside, and the script says where.

@@ -142,7 +142,7 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
     let version = context.driver().version();
     let note = format!(
         "Measured by `spanlift probe --measure` on this machine, driver for CUDA {version}. A framework's own times \
-         (framework_to_overhead, td_leaf_overhead, pin_overhead) are not: no framework runs here, and those of the tutorial's \
+         (framework_to_overhead, td_leaf_overhead, pin_overhead) are not, which takes `--framework PYTHON`: those of the tutorial's \
          machine hold, which were fitted to its 16 rows. That a framework copies on framework_copy_threads threads is its \
          own choice where nobody makes another."
     );

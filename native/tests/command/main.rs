@@ -13,6 +13,7 @@ mod damaged;
 mod device;
 mod examples;
 mod fit;
+mod framework;
 mod hostile;
 mod inputs;
 mod kit;

@@ -401,8 +401,9 @@ pub(crate) struct BenchTraceArgs {
 
 /// Say which CUDA devices this machine has, or why none can be used
 #[derive(Debug, Args)]
-#[command(after_help = format!("Example:\n  spanlift probe --format json\n\n\
-    Ends with 0 whatever it finds, with --measure with 2 where no device can be. The environment variable {} names one driver library to ask\n\
+#[command(after_help = format!("Examples:\n  spanlift probe --format json\n\
+    \x20 spanlift probe --measure mine.json --framework python3\n\n\
+    Ends with 0 whatever it finds, with --measure with 2 where no device, with --framework where no PyTorch can be. The environment variable {} names one driver library to ask\n\
     instead of the usual ones (for tests).", probe::LIBRARY_VARIABLE))]
 pub(crate) struct ProbeArgs {
     /// Measure device 0 and write a machine profile here, for `--machine`: takes about a second
@@ -411,6 +412,10 @@ pub(crate) struct ProbeArgs {
     /// Measure with copies of at most this size: smaller ones are quicker, take less memory and are less exact
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::probe::largest, requires = "measure")]
     pub(crate) largest: usize,
+    /// Measure a framework's own times too, with the PyTorch (and tensordict, where it has one) of this Python interpreter, such as python3:
+    /// runs PyTorch on device 0 in a process of its own, for at most a minute
+    #[arg(long, value_name = "PYTHON", requires = "measure")]
+    pub(crate) framework: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

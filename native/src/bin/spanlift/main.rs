@@ -15,6 +15,7 @@ mod course;
 mod diff;
 mod explain;
 mod fit;
+mod framework;
 mod help;
 mod input;
 mod ledger;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spanlift::machine::{Grade, Machine};
+use spanlift::machine::{Figure, Grade, Machine};
 use spanlift::program::text;
 use spanlift_native::cuda;
 use spanlift_native::link::{self, Link};
@@ -10,7 +10,7 @@ use spanlift_native::probe::{self, Device, Found, OpenError};
 
 use crate::cli::{Format, ProbeArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, on, output};
+use crate::{End, framework, on, output};
 
 pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.measure {
@@ -44,18 +44,21 @@ pub(crate) fn largest(word: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "a size from 16KiB to 4GiB such as 64MiB is needed".to_owned())
 }
 
-/// What a framework adds to calls of the driver.
-const FRAMEWORK: [&str; 3] = ["framework_to_overhead", "td_leaf_overhead", "pin_overhead"];
-
 /// Measures device 0 and writes its profile.
 fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
     let driver = on::driver(0, "--measure")?;
     let failed = |e: &dyn std::fmt::Display| Fail::at("--measure", e);
-    let context = driver.context(0).map_err(|e| failed(&e))?;
     let name =
         path.file_stem().map_or_else(|| "measured".to_owned(), |stem| stem.to_string_lossy().into_owned());
     output::is_free(path)?;
-    let profile = cuda::measure(&context, &name, args.largest).map_err(|e| failed(&e))?;
+    // Before anything of ours is on the device: PyTorch takes memory of its own there, and gives it back when it ends.
+    let framework =
+        args.framework.as_deref().map(|python| framework::ask(python, framework::LIMIT)).transpose()?;
+    let context = driver.context(0).map_err(|e| failed(&e))?;
+    let mut profile = cuda::measure(&context, &name, args.largest).map_err(|e| failed(&e))?;
+    if let Some(framework) = &framework {
+        framework.fill(&mut profile, driver.version());
+    }
     let text = serde_json::to_string_pretty(&profile).map_err(|e| failed(&e))?;
     let machine = Machine::from_json(text.as_bytes()).map_err(|e| failed(&e))?;
     output::write(path, text.as_bytes())?;
@@ -69,9 +72,19 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
             for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
                 out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));
             }
-            out.line("not measured, since no framework runs here; of the tutorial's machine, fitted to its 16 rows:");
-            let is_of_framework = |name: &str| FRAMEWORK.contains(&name);
-            for figure in machine.figures().filter(|figure| is_of_framework(figure.name)) {
+            let why = match &framework {
+                None => Some(" without --framework PYTHON".to_owned()),
+                Some(framework) => framework
+                    .no_leaf()
+                    .map(|why| format!(", since no tensordict works there ({})", say::one_line(why))),
+            };
+            if let Some(why) = why {
+                out.line(&format!("not measured{why}; of the tutorial's machine, fitted to its 16 rows:"));
+            }
+            let is_assumed = |figure: &Figure| {
+                framework::FIGURES.contains(&figure.name) && figure.source.grade != Grade::Measured
+            };
+            for figure in machine.figures().filter(is_assumed) {
                 out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));
             }
         }
