@@ -38,13 +38,21 @@ use super::{EngineError, journal};
 /// Slots of each lane.
 pub(super) const SLOTS: usize = spanlift::advise::transfer::SLOTS as usize;
 
-/// Bytes of a chunk from which on most of it has left its core's own cache for the one that all cores share before the device
-/// reads it: there a device reads as fast as the link goes, and what is written past it crosses the memory twice. Smaller
-/// chunks lie changed in the core's own cache, where a device reads at half the rate.
+/// Bytes of a chunk from which on it has left its core's own cache for the one that all cores share when the device reads it, by
+/// what its thread fills next: there a device reads as fast as the link goes, and what is written past it crosses the memory
+/// twice. Smaller chunks, and those that their thread fills last, lie changed in the core's own cache, where a device reads at half
+/// the rate.
 ///
 /// Beside an H100 on 16 cores with 2 MiB each, 1 GB by eight threads: through the cache 41 ms in chunks of 256 KiB, 27 of 512,
-/// 22 of 1 MiB and 20 of 2 MiB; past it 27 to 34 ms in chunks of 2.7 MiB. 4 MB by four to eight threads: 210 us and 137.
+/// 22 of 1 MiB and 20 of 2 MiB; past it 27 to 34 ms in chunks of 2.7 MiB. 4 MB by four to eight threads: 210 us and 137. Beside an
+/// H200 16 MiB through the cache, two chunks of 1 MiB a thread, took 575 to 589 us, 180 more than predicted.
 const EVICTED: usize = 1 << 20;
+
+/// How a chunk of `len` bytes is stored behind which `left` bytes are left for `n_lanes` threads.
+fn stores(len: usize, left: usize, n_lanes: usize) -> Stores {
+    let is_followed = len.saturating_mul(n_lanes) <= left;
+    if EVICTED <= len && is_followed { Stores::Plain } else { Stores::Streaming }
+}
 
 /// What one thread has of a ring.
 pub(super) struct Lane {
@@ -160,8 +168,7 @@ pub(super) enum Source<'a> {
 
 impl Source<'_> {
     /// Fills `slot` with what lies from byte `at` on.
-    pub(super) fn fill(&self, at: usize, slot: &mut [u8]) -> Result<(), EngineError> {
-        let stores = if slot.len() < EVICTED { Stores::Streaming } else { Stores::Plain };
+    pub(super) fn fill(&self, at: usize, slot: &mut [u8], stores: Stores) -> Result<(), EngineError> {
         match self {
             Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], stores),
             Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, stores),
@@ -290,16 +297,16 @@ impl Ring {
             _ => &[0],
         };
         let cut = cut(chunk, n_lanes.min(self.lanes()));
-        let n_chunks = chunks(starts, n, cut).take(n_lanes).count();
+        let n_lanes = n_lanes.min(chunks(starts, n, cut).take(n_lanes).count());
         let chunks = Queue::new(chunks(starts, n, cut));
-        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|_, lane, job| {
+        self.run(workers, n_lanes, (caller, block), watch, n, &|_, lane, job| {
             while job.goes_on() {
                 let Some(Range { start, end }) = chunks.next() else { break };
                 let len = end - start;
                 let Lane { stream, .. } = lane;
                 let stream = stream.clone();
                 let slot = lane.slot()?;
-                source.fill(start, slot.fill(len)?)?;
+                source.fill(start, slot.fill(len)?, stores(len, n - end, n_lanes))?;
                 slot.send(&stream, (block.memory(), at + start), len)?;
                 job.advance(len);
             }
@@ -475,7 +482,7 @@ impl Lane {
         caller: &Stream,
     ) -> Result<(), EngineError> {
         let slot = self.slot()?;
-        source.fill(0, slot.fill(n)?)?;
+        source.fill(0, slot.fill(n)?, Stores::Streaming)?;
         slot.send(caller, to, n)
     }
 }
@@ -501,6 +508,18 @@ mod tests {
         assert_eq!(sizes(&[0, 5_000, 20_000, 20_000], 20_500), [4096, 904, 12_288, 2_712, 500]);
         assert_eq!(sizes(&[0], 0), [0; 0]);
         assert_eq!(sizes(&[0, 0, 0], 0), [0; 0]);
+    }
+
+    /// Each thread's last chunk goes past the cache, since nothing that it fills drives it out; small ones always do.
+    #[test]
+    fn what_nothing_drives_out_of_a_cache_is_stored_past_it() {
+        let plain = |chunk: usize, n: usize, n_lanes: usize| {
+            let ends = (chunk..=n).step_by(chunk);
+            ends.filter(|end| stores(chunk, n - end, n_lanes) == Stores::Plain).count()
+        };
+        assert_eq!([plain(1 << 20, 16 << 20, 8), plain(1 << 20, 8 << 20, 8)], [8, 0]);
+        assert_eq!([plain(4 << 20, 1 << 30, 12), plain(1 << 20, 3 << 20, 1)], [244, 2]);
+        assert_eq!([plain(512 << 10, 1 << 30, 8), plain(1 << 20, 1 << 20, usize::MAX)], [0, 0]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use spanlift::program::Compute;
 
 use crate::cuda::{Kernels, Place, Stream};
 
-use super::copy::Packing;
+use super::copy::{Packing, Stores};
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
@@ -417,7 +417,9 @@ impl Engine {
                 ring.up(&inner.workers, how, source, to, n, stream, watch)
             }
             _ => {
-                slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes))?;
+                slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| {
+                    source.fill(0, bytes, Stores::Streaming)
+                })?;
                 watch.tell(n, n);
                 Ok(())
             }
