@@ -23,8 +23,11 @@ const BYTES: usize = 4 << 20;
 const ROUNDS: usize = 16;
 /// After so long threads do not look out for the next work any more: they sleep, and have to be woken.
 const ASLEEP: Duration = Duration::from_micros(100);
+/// Bytes of a large page, and so many that every allocator asks the system for them anew.
+const PAGE: usize = 2 << 20;
+const ANEW: usize = 40 << 20;
 /// How many figures there are.
-const FIGURES: u32 = 6;
+const FIGURES: u32 = 7;
 
 /// Measures a machine's figures within `budget`; those that are not measured are assumed, as the profile says.
 ///
@@ -32,7 +35,7 @@ const FIGURES: u32 = 6;
 /// The driver refuses a copy or device memory. That it refuses page-locked memory leaves figures assumed.
 ///
 /// # Cost
-/// Four figures copy `ROUNDS` times 4 MiB at most, together 256 MiB.
+/// Five figures copy `ROUNDS` times 4 MiB at most, together 320 MiB.
 pub(super) fn calibrate(
     context: &Context,
     workers: &Workers,
@@ -70,12 +73,24 @@ fn host(workers: &Workers, clock: &mut Clock) -> Vec<(&'static str, f64)> {
         idle(ASLEEP);
         timed(|| workers.run(workers.count(), &|_| {}))
     });
+    let fresh = clock.least_of(|| into_fresh(black_box(&from))).map(gb_s);
     let mut found: Vec<_> = hot.map(|hot| ("host_memcpy_hot_bw", hot)).into_iter().collect();
+    found.extend(fresh.map(|fresh| ("host_fault_bw", fresh)));
     if workers.count() > 1 {
         found.extend(hot.zip(all).map(|(hot, all)| ("host_memcpy_cap_bw", all.max(hot))));
         found.extend(wake.map(|wake| ("thread_wake", wake.as_secs_f64() * 1e6)));
     }
     found
+}
+
+/// A copy into memory that nobody has touched, as downloads have it for their results.
+fn into_fresh(from: &[u8]) -> Duration {
+    // Where there is not as much it is not measured: no figure is as slow as this.
+    let Ok(mut memory) = bytemuck::try_zeroed_vec::<u8>(ANEW) else { return Duration::MAX };
+    let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
+    let to = &mut memory[start..start + from.len()];
+    crate::processor::ask_for_large_pages(to);
+    timed(|| copy(black_box(to), from, Stores::Plain))
 }
 
 /// Rates and times of the link; nothing where no memory is page-locked.

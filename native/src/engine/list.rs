@@ -269,7 +269,7 @@ impl Engine {
                 Ok((block, packing)) => {
                     let mut to: Vec<&mut [u8]> =
                         views.into_iter().map(|(_, to)| bytemuck::cast_slice_mut(to)).collect();
-                    self.fetch(stream, (&block.block, 0), (&mut to, &packing), watch)?;
+                    self.fetch(stream, (&block.block, 0), (&mut to, &packing, HostMemory::Pageable), watch)?;
                     let own = Arc::into_inner(block.block);
                     return self.during("a download", || Ok(own.map_or(Ok(()), Block::end)?));
                 }

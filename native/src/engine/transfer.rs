@@ -177,10 +177,12 @@ impl Engine {
     ) -> Result<Vec<T>, EngineError> {
         let mut to = bytemuck::zeroed_vec::<T>(from.view().len());
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut to);
+        let mut host = HostMemory::Pageable;
         if LARGE <= bytes.len() {
             crate::processor::ask_for_large_pages(bytes);
+            host = HostMemory::Fresh;
         }
-        self.download(stream, from, &mut to)?;
+        self.download_to(stream, from.view(), (&mut to, host), Watch::default())?;
         Ok(to)
     }
 
@@ -195,13 +197,22 @@ impl Engine {
         to: &mut [T],
         watch: Watch<'_>,
     ) -> Result<(), EngineError> {
-        let from = from.view();
+        self.download_to(stream, from.view(), (to, HostMemory::Pageable), watch)
+    }
+
+    fn download_to<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &DeviceSlice<T>,
+        (to, host): (&mut [T], HostMemory),
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
         if from.len() != to.len() {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
         let packing = Packing::new([size_of_val(to)], 1)?;
         let to: &mut [u8] = bytemuck::cast_slice_mut(to);
-        self.fetch(stream, (&from.block, from.at), (&mut [to], &packing), watch)
+        self.fetch(stream, (&from.block, from.at), (&mut [to], &packing, host), watch)
     }
 
     /// Brings tensors that lie in one block, as [`Engine::upload_all`] made them, into slices: one transfer for all.
@@ -267,7 +278,12 @@ impl Engine {
         match first {
             Some(first) if is_packed && first.at + packing.bytes() <= first.kept_alive() => {
                 let mut bytes: Vec<&mut [u8]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
-                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), watch)
+                self.fetch(
+                    stream,
+                    (&first.block, first.at),
+                    (&mut bytes, &packing, HostMemory::Pageable),
+                    watch,
+                )
             }
             _ => self.download_scattered(stream, from.iter().zip(slices).collect(), watch),
         }
@@ -431,7 +447,7 @@ impl Engine {
         &self,
         stream: &Stream,
         (block, at): (&Block, usize),
-        (to, packing): (&mut [&mut [u8]], &Packing),
+        (to, packing, host): (&mut [&mut [u8]], &Packing, HostMemory),
         watch: Watch<'_>,
     ) -> Result<(), EngineError> {
         self.during("a download", || {
@@ -439,7 +455,7 @@ impl Engine {
             self.same_device(block.context())?;
             let began = Instant::now();
             let (count, n) = (to.len() as u64, packing.bytes());
-            let request = Request::many(Route::Down, HostMemory::Pageable, count, Bytes(n as u64));
+            let request = Request::many(Route::Down, host, count, Bytes(n as u64));
             let _under_way = UnderWay::new(self.journal());
             let plan = self.plan(&request);
             block.used_on(stream);
