@@ -1,6 +1,7 @@
 //! What the simulator makes of the shipped programs and of random ones, and what hardware says of the checker's order.
 
 mod beside_torch;
+mod captures;
 mod extension;
 mod hardware;
 mod ledger;

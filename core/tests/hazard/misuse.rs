@@ -45,6 +45,25 @@ fn misuses() -> Vec<(Vec<Value>, &'static str)> {
             vec![stream.clone(), begin.clone(), json!({"op": "stream_query", "s": "x", "ready": true})],
             "sync during capture",
         ),
+        (vec![stream.clone(), begin.clone(), json!({"op": "device_sync", "dev": 3})], "sync during capture"),
+        (
+            vec![
+                stream.clone(),
+                begin.clone(),
+                json!({"op": "record", "e": "x", "s": "x"}),
+                json!({"op": "event_sync", "e": "x"}),
+            ],
+            "sync during capture",
+        ),
+        (
+            vec![
+                stream.clone(),
+                json!({"op": "alloc", "buf": "x", "bytes": 8, "space": "device", "dev": 3, "via": "malloc"}),
+                begin.clone(),
+                json!({"op": "free", "buf": "x", "via": "free_async", "s": "x"}),
+            ],
+            "free outside capture",
+        ),
         (vec![stream.clone(), begin.clone(), begin.clone()], "captures already"),
         (vec![stream.clone(), end.clone()], "captures nothing"),
         (vec![stream.clone(), begin.clone(), end.clone(), begin, end], "captured twice"),

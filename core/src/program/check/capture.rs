@@ -5,6 +5,7 @@
 
 use crate::ordered::{BTreeSet, CollectVec};
 use crate::program::command::StreamId;
+use crate::program::words::MAX_DEVICES;
 
 /// Commands that all captures of a program may record: a graph keeps each of them as long as the program goes on.
 pub(super) const MAX_CAPTURED: u64 = 1 << 20;
@@ -33,7 +34,9 @@ struct Node {
 pub(super) struct Capture {
     pub(super) origin: StreamId,
     pub(super) begun_at: usize,
-    open: bool,
+    pub(super) open: bool,
+    /// The place of its origin's device.
+    dev: usize,
     /// Every stream that takes part, with the command that drew it in.
     streams: Vec<(StreamId, usize)>,
     /// Commands recorded so far.
@@ -58,10 +61,17 @@ pub(super) struct Captures {
     of_stream: Vec<Option<(CaptureId, NodeId)>>,
     /// Open captures whose origin stands in order with the legacy stream.
     fencing: BTreeSet<CaptureId>,
+    /// Open captures by their origin's device; at [`MAX_DEVICES`] those of none.
+    on_device: Vec<BTreeSet<CaptureId>>,
     /// Commands recorded by all captures.
     n_captured: u64,
     /// Captured commands run by all launches.
     n_launched: u64,
+}
+
+/// The place of a device in a list by device.
+fn place(dev: u32) -> usize {
+    usize::try_from(dev.min(MAX_DEVICES)).unwrap_or(0)
 }
 
 /// Why a stream cannot wait for an event.
@@ -75,7 +85,16 @@ impl Captures {
 
     /// The capture that a stream is in.
     pub(super) fn of(&self, stream: StreamId) -> Option<&Capture> {
-        self.of_stream[stream.index()].map(|(capture, _)| &self.captures[capture])
+        self.id_of(stream).map(|capture| &self.captures[capture])
+    }
+
+    pub(super) fn id_of(&self, stream: StreamId) -> Option<CaptureId> {
+        self.of_stream[stream.index()].map(|(capture, _)| capture)
+    }
+
+    /// An open capture that a sync of this device would break.
+    pub(super) fn on_device(&self, dev: u32) -> Option<CaptureId> {
+        self.on_device.get(place(dev))?.first().copied()
     }
 
     pub(super) fn get(&self, capture: CaptureId) -> &Capture {
@@ -92,12 +111,15 @@ impl Captures {
         self.nodes.len() - 1
     }
 
-    pub(super) fn begin(&mut self, origin: StreamId, fences_legacy: bool, index: usize) {
-        let capture = self.captures.len();
+    pub(super) fn begin(&mut self, origin: StreamId, dev: u32, fences_legacy: bool, index: usize) {
+        let (dev, capture) = (place(dev), self.captures.len());
+        self.on_device.resize_with(self.on_device.len().max(dev + 1), BTreeSet::new);
+        self.on_device[dev].insert(capture);
         self.captures.push(Capture {
             origin,
             begun_at: index,
             open: true,
+            dev,
             streams: vec![(origin, index)],
             n_commands: 0,
         });
@@ -161,6 +183,7 @@ impl Captures {
         let Some((capture, last)) = self.of_stream[origin.index()] else { return Vec::new() };
         self.captures[capture].open = false;
         self.fencing.remove(&capture);
+        self.on_device[self.captures[capture].dev].remove(&capture);
         let mut stack = vec![last];
         while let Some(node) = stack.pop() {
             if !std::mem::replace(&mut self.nodes[node].joined, true) {

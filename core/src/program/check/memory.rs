@@ -1,6 +1,6 @@
 //! Buffers: declared before their use, freed once, touched inside their blocks, with contents that are numbers.
 
-use super::{BufferFacts, Check};
+use super::{BufferFacts, BufferState, Check};
 use crate::program::command::*;
 
 impl Check<'_> {
@@ -51,7 +51,10 @@ impl Check<'_> {
             (AllocVia::MallocAsync, None) => {
                 self.say(format!("field \"s\" is missing: malloc_async of {name:?}"))
             }
-            (AllocVia::MallocAsync, Some(stream)) => self.work(stream),
+            (AllocVia::MallocAsync, Some(stream)) => {
+                self.work(stream);
+                self.buffers[alloc.buffer.index()].captured = self.captures.id_of(stream);
+            }
             _ => {}
         }
         if let Some(reuse) = alloc.reuse {
@@ -130,8 +133,22 @@ impl Check<'_> {
                 if let Some(facts) = &mut self.facts.buffers[buffer.index()] {
                     facts.freed_at = Some(index);
                 }
+                self.free_in_capture(buffer, stream.filter(|_| via == FreeVia::FreeAsync));
             }
             None => {}
+        }
+    }
+
+    /// A graph frees at each launch what that launch allocated, and nothing else.
+    fn free_in_capture(&mut self, buffer: BufferId, stream: Option<StreamId>) {
+        let BufferState { size_unknown, captured, .. } = self.buffers[buffer.index()];
+        if let Some(stream) = stream
+            && let Some(capture) = self.captures.id_of(stream)
+            && captured != Some(capture)
+            && !size_unknown
+        {
+            let name = self.names.buffer(buffer);
+            self.outside(capture, stream, "free", format!("buffer {name:?} was not allocated"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Streams, events and captures: declared, not destroyed, and within the rules of captures.
 
-use super::capture::{MAX_CAPTURED, MAX_LAUNCHED, NotInCapture};
+use super::capture::{CaptureId, Held, MAX_CAPTURED, MAX_LAUNCHED, NotInCapture};
 use super::{Check, GraphFacts, StreamFacts};
 use crate::program::command::*;
 
@@ -114,16 +114,54 @@ impl Check<'_> {
             return;
         }
         let held = self.events[event.index()].held;
+        if let Held::Captured(capture, _) = held
+            && self.kind(stream) == Some(StreamKind::Legacy)
+            && self.captures.get(capture).open
+        {
+            if self.captures.fencing().is_none() {
+                self.say_of_capture(self.cannot_capture(stream));
+            }
+            return;
+        }
         let index = self.index;
         if let Err(NotInCapture(capture)) = self.captures.wait(stream, held, index) {
-            let message = format!(
-                "wait outside capture: stream {:?} captures since {}, and event {:?} was not recorded in that capture",
-                self.names.stream(stream),
-                self.at(self.captures.get(capture).begun_at),
-                self.names.event(event),
-            );
-            self.say_of_capture(message);
+            let event = self.names.event(event);
+            self.outside(capture, stream, "wait", format!("event {event:?} was not recorded"));
         }
+    }
+
+    /// A call of a capturing stream asks for what its capture does not have.
+    pub(super) fn outside(&mut self, capture: CaptureId, stream: StreamId, call: &str, lacks: String) {
+        let (name, begin) = (self.names.stream(stream), self.at(self.captures.get(capture).begun_at));
+        self.say_of_capture(format!(
+            "{call} outside capture: stream {name:?} captures since {begin}, and {lacks} in that capture"
+        ));
+    }
+
+    /// A host thread cannot wait for this device, nor ask: none of its captures may be open.
+    pub(super) fn device_sync(&mut self, dev: u32) {
+        self.device(dev);
+        if let Some(capture) = self.captures.on_device(dev) {
+            self.sync_during(capture, format!("of device {dev}"));
+        }
+    }
+
+    /// Nor can it for what an open capture recorded, which does not run.
+    pub(super) fn event_sync(&mut self, event: EventId) {
+        if self.event_is_there(event)
+            && let Held::Captured(capture, _) = self.events[event.index()].held
+            && self.captures.get(capture).open
+        {
+            self.sync_during(capture, format!("of event {:?} recorded in it", self.names.event(event)));
+        }
+    }
+
+    fn sync_during(&mut self, capture: CaptureId, of: String) {
+        let capture = self.captures.get(capture);
+        let (name, begin) = (self.names.stream(capture.origin), self.at(capture.begun_at));
+        self.say_of_capture(format!(
+            "sync during capture: {of}, while stream {name:?} captures since {begin}"
+        ));
     }
 
     pub(super) fn stream_sync(&mut self, stream: StreamId) {
@@ -143,11 +181,16 @@ impl Check<'_> {
         }
         let kind = self.kind(stream);
         if kind == Some(StreamKind::Legacy) {
-            self.say(format!("capture of legacy stream: {name:?} cannot capture"));
+            self.say(self.cannot_capture(stream));
         }
         let fences_legacy = matches!(kind, Some(StreamKind::Blocking | StreamKind::PerThread));
+        let dev = self.facts.streams[stream.index()].map_or(u32::MAX, |s| s.dev);
         let index = self.index;
-        self.captures.begin(stream, fences_legacy, index);
+        self.captures.begin(stream, dev, fences_legacy, index);
+    }
+
+    fn cannot_capture(&self, stream: StreamId) -> String {
+        format!("capture of legacy stream: {:?} cannot capture", self.names.stream(stream))
     }
 
     pub(super) fn capture_end(&mut self, stream: StreamId, graph: GraphId) {
