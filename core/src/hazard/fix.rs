@@ -26,7 +26,8 @@ use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, Thre
 pub struct Fix {
     /// What it does, in the terms of order.
     pub remedy: Remedy,
-    /// What changes, by positions in the program that it mends; may name the event or channel below.
+    /// What changes, by positions in the program that it mends; may name the event or channel below. Nothing where no place is
+    /// left for a free behind its last use, as within a capture that never ends.
     pub edits: Vec<Edit>,
     /// A new event that the edits need.
     pub new_event: Option<String>,
@@ -147,9 +148,16 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
         .rev()
         .find(|&k| uses(&program.commands()[k].op) || (k == after && launched(k)));
     let place = last.unwrap_or(after) + 1;
-    let command = program.commands()[hazard.first].clone();
-    let mut draft = Draft::new(program);
-    draft.edit(&[Edit::Remove(hazard.first), Edit::Insert { before: place, command }], 0);
+    let command = &program.commands()[hazard.first];
+    // Where a capture forbids it, behind the end of one.
+    let ends = (place..program.len()).filter(|&k| matches!(program.commands()[k].op, Op::CaptureEnd { .. }));
+    let found = std::iter::once(place).chain(ends.map(|k| k + 1)).take(16).find_map(|place| {
+        let insert = Edit::Insert { before: place, command: command.clone() };
+        Some((place, Draft::new(program).with(&[Edit::Remove(hazard.first), insert])?))
+    });
+    let Some((place, mut draft)) = found else {
+        return Fix { remedy, edits: Vec::new(), new_event: None, new_channel: None };
+    };
     // Whoever got the bytes before they are free by now gets others.
     for index in 0..place - 1 {
         let command = &draft.program.commands()[index];
@@ -176,10 +184,12 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
         if let Some(event) = new_event.as_deref().filter(|_| next.new_event.is_some()) {
             next.again(draft.program.names().find_event(event));
         }
-        draft.program = next.named(&draft.program);
+        let mut named = draft.clone();
+        named.program = next.named(&draft.program);
+        let Some(better) = named.with(&next.edits) else { break };
+        draft = better;
         new_event = new_event.or(next.new_event);
         new_channel = new_channel.or(next.new_channel);
-        draft.edit(&next.edits, 0);
     }
     Fix { remedy, edits: draft.edits(program), new_event, new_channel }
 }
@@ -191,7 +201,7 @@ fn keep_waits(program: &Program, draft: &mut Draft, at: usize, terms: Terms) {
     }
     let (Ok(facts), Ok(old)) = (program.check(), check(program, terms)) else { return };
     let known: BTreeSet<_> = old.hazards.iter().map(|h| (h.kind, h.first, h.second)).collect();
-    for _ in 0..facts.n_devices {
+    for _ in 0..facts.n_devices.max(16) {
         let Ok(report) = check(&draft.program, terms) else { return };
         let is_new = |h: &&Hazard| match [h.first, h.second].map(|k| draft.origin[k]) {
             [Origin::Old(first), Origin::Old(second)] => !known.contains(&(h.kind, first, second)),
@@ -200,9 +210,14 @@ fn keep_waits(program: &Program, draft: &mut Draft, at: usize, terms: Terms) {
         let stream =
             report.hazards.iter().filter(is_new).find_map(|h| draft.program.commands()[h.first].op.stream());
         let Some(stream) = stream else { return };
-        let op = Op::DeviceSync { dev: facts.stream(stream).dev };
-        let command = Command { op, thread: program.commands()[at].thread, label: None };
-        draft.edit(&[Edit::Insert { before: at, command }], 0);
+        // While something of the device captures, only a stream can be waited for.
+        let syncs = [Op::DeviceSync { dev: facts.stream(stream).dev }, Op::StreamSync { stream }];
+        let better = syncs.into_iter().find_map(|op| {
+            let command = Command { op, thread: program.commands()[at].thread, label: None };
+            draft.with(&[Edit::Insert { before: at, command }])
+        });
+        let Some(better) = better else { return };
+        *draft = better;
     }
 }
 
@@ -248,6 +263,13 @@ impl Draft {
         }
         self.program = self.program.edited(edits);
         self.origin = origin;
+    }
+
+    /// With one change, where that leaves it well formed.
+    fn with(&self, edits: &[Edit]) -> Option<Draft> {
+        let mut draft = self.clone();
+        draft.edit(edits, 0);
+        draft.program.check().is_ok().then_some(draft)
     }
 
     /// As [`Draft::edit`] where all edits put commands in, without a new list.

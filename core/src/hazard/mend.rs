@@ -51,7 +51,7 @@ fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Resul
     let mut report = check(program, terms)?;
     let mut draft = Draft::new(program);
     let mut n_fixes = 0;
-    // A change that makes no program is none; others come first then.
+    // A change that makes no program, or changes nothing, is none; others come first then.
     let (mut n_vain, mut vain) = (0, BTreeSet::new());
     let mut made: Vec<Made> = Vec::new();
     'mended: while n_fixes < limit {
@@ -78,7 +78,9 @@ fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Resul
             next.program = fix.named(&next.program);
             next.edit(&fix.edits, n_fixes);
             // Order is only ever added and frees only move to the back, so that this ends.
-            if let Ok(now) = check(&next.program, terms) {
+            if !fix.edits.is_empty()
+                && let Ok(now) = check(&next.program, terms)
+            {
                 made.push(made_for(&draft, hazard));
                 (draft, report) = (next, now);
                 n_fixes += 1;

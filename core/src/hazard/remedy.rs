@@ -121,15 +121,30 @@ fn recorded(program: &Program, hazard: &Hazard, on: StreamId) -> Option<(EventId
     found
 }
 
-/// Before which command a stream can be waited for: the second, or what ends the stream or begins a capture between both.
+/// Before which command a stream can be waited for: the second, or what ends the stream, begins a capture or may draw the
+/// stream into one between both.
 fn waited_for(program: &Program, on: StreamId, hazard: &Hazard) -> usize {
-    let between = program.commands().get(hazard.first..hazard.second).unwrap_or_default();
-    let ends = |op: &Op| match op {
-        Op::StreamDestroy { stream } => *stream == on,
-        Op::CaptureBegin { .. } => true,
-        _ => false,
-    };
-    between.iter().position(|c| ends(&c.op)).map_or(hazard.second, |k| hazard.first + k)
+    let before = program.commands().get(..hazard.second).unwrap_or_default();
+    let mut n_open = 0;
+    for (index, command) in before.iter().enumerate() {
+        let ends = match command.op {
+            Op::StreamDestroy { stream } => stream == on,
+            Op::Wait { stream, .. } => stream == on && 0 < n_open,
+            Op::CaptureBegin { .. } => {
+                n_open += 1;
+                true
+            }
+            Op::CaptureEnd { .. } => {
+                n_open -= 1;
+                false
+            }
+            _ => false,
+        };
+        if ends && hazard.first <= index {
+            return index;
+        }
+    }
+    hazard.second
 }
 
 /// Where the access of this command that takes part in the hazard runs.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the inputs are the tests' own: a missing field is a broken test")]
 
+mod captured;
 mod cases;
 mod each;
 mod explore;

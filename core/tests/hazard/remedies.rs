@@ -12,7 +12,7 @@ use crate::mutants::every_terms;
 use crate::{cases, table};
 
 /// Where each old command goes when these edits are made; none for one that is taken out.
-fn places(n: usize, edits: &[Edit]) -> Vec<Option<usize>> {
+pub(crate) fn places(n: usize, edits: &[Edit]) -> Vec<Option<usize>> {
     let mut at = 0;
     (0..n)
         .map(|k| {
