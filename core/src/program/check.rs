@@ -81,16 +81,25 @@ pub(super) fn problems_above(program: &Program, line: u32) -> Vec<Problem> {
 }
 
 pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
-    ids::are_its_own(program)?;
-    check_beside(program, &[])
+    let counts = ids::counts(program.names());
+    let mut known = Known::new();
+    known.make_room(program.names());
+    for (index, command) in program.commands().iter().enumerate() {
+        if let Some(problem) = ids::foreign(program, index, command, &counts) {
+            return Err(Problems(vec![problem]));
+        }
+        known.look_at(program, index, command, None);
+    }
+    known.finish(program)
 }
 
 /// Checks all but the broken commands, which stand in order.
 pub(super) fn check_beside(program: &Program, broken: &[Broken]) -> Result<Facts, Problems> {
     let mut known = Known::new();
+    known.make_room(program.names());
     let mut broken = broken.iter().peekable();
     for (index, command) in program.commands().iter().enumerate() {
-        known.look(program, index, command, broken.next_if(|b| b.index == index));
+        known.look_at(program, index, command, broken.next_if(|b| b.index == index));
     }
     known.finish(program)
 }
@@ -173,8 +182,13 @@ impl Known {
         command: &Command,
         broken: Option<&Broken>,
     ) {
+        self.make_room(program.names());
+        self.look_at(program, index, command, broken);
+    }
+
+    /// As [`Known::look`], with room for all names.
+    fn look_at(&mut self, program: &Program, index: usize, command: &Command, broken: Option<&Broken>) {
         let names = program.names();
-        self.make_room(names);
         let mut check = Check { program, names, index, known: self };
         match broken {
             Some(broken) => check.broken(broken),

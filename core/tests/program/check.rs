@@ -639,6 +639,21 @@ fn ids_of_another_program_are_told() {
         ),
     );
     check(&|p| _ = p.event_sync(e), "event 0 is of another program: this one has 0");
+    let (t, c) = (other.spawn("t"), other.channel("c"));
+    check(&|p| _ = p.join(t), "thread 1 is of another program: this one has 1");
+    check(&|p| _ = p.signal(c), "channel 0 is of another program: this one has 0");
+    // Nothing else is told, whatever stands before it.
+    let mut p = Program::new();
+    let mine = p.pinned("mine", mib(1));
+    p.free(mine);
+    p.free(mine);
+    p.event_sync(e);
+    p.join(t);
+    let told: Vec<String> = p.check().unwrap_err().0.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["command 3: event 0 is of another program: this one has 0"]);
+    // Of one command the first kind is.
+    check(&|p| _ = p.wait(s, e), "stream 0 is of another program: this one has 0");
+    check(&|p| _ = p.by(t, |p| p.event_sync(e)), "event 0 is of another program: this one has 0");
 }
 
 #[test]

@@ -2,50 +2,63 @@
 
 use crate::program::command::*;
 use crate::program::names::Names;
-use crate::program::{Problem, Problems, Program};
+use crate::program::{Problem, Program};
 
-/// Whether every command names what the program has; nothing else can be looked at before.
-pub(super) fn are_its_own(program: &Program) -> Result<(), Problems> {
-    let foreign = |(index, command): (usize, &Command)| {
-        let (kind, id, n) = foreign(command, program.names())?;
-        let message = format!("{kind} {id} is of another program: this one has {n}");
-        Some(Problem { index, line: program.line(index), message })
-    };
-    match program.commands().iter().enumerate().find_map(foreign) {
-        Some(problem) => Err(Problems(vec![problem])),
-        None => Ok(()),
-    }
+/// What has ids, in the order in which they are told.
+const KINDS: [&str; 6] = ["buffer", "stream", "event", "thread", "channel", "graph"];
+
+/// How many of each kind there are.
+pub(super) fn counts(names: &Names) -> [usize; 6] {
+    [
+        names.n_buffers(),
+        names.n_streams(),
+        names.n_events(),
+        names.n_threads(),
+        names.n_channels(),
+        names.n_graphs(),
+    ]
 }
 
-/// What a command names that the program has not: its kind, its place and how many there are.
-fn foreign(command: &Command, names: &Names) -> Option<(&'static str, usize, usize)> {
+/// What a command names that the program, with so many of each kind, has not; nothing else can be looked at then.
+pub(super) fn foreign(
+    program: &Program,
+    index: usize,
+    command: &Command,
+    counts: &[usize; 6],
+) -> Option<Problem> {
+    let needed = needed(command);
+    let kind = (0..KINDS.len()).find(|&kind| counts[kind] < needed[kind])?;
+    let (kind, id, n) = (KINDS[kind], needed[kind] - 1, counts[kind]);
+    let message = format!("{kind} {id} is of another program: this one has {n}");
+    Some(Problem { index, line: program.line(index), message })
+}
+
+/// How many of each kind there have to be for what a command names.
+fn needed(command: &Command) -> [usize; 6] {
     let op = &command.op;
-    let (mut buffers, mut event, mut thread, mut graph) = ([None; 2], None, None, None);
-    let mut channel = None;
+    let (mut buffer, mut event, mut channel, mut graph) = (0, 0, 0, 0);
+    let mut thread = command.thread.index() + 1;
     match *op {
-        Op::Alloc(Alloc { buffer, reuse, .. }) => buffers = [Some(buffer), reuse],
-        Op::Free { buffer, .. } | Op::RecordStream { buffer, .. } => buffers = [Some(buffer), None],
-        Op::Stream { thread: of, .. } => thread = Some(of),
+        Op::Alloc(Alloc { buffer: id, reuse, .. }) => {
+            buffer = (id.index() + 1).max(reuse.map_or(0, |id| id.index() + 1));
+        }
+        Op::Free { buffer: id, .. } | Op::RecordStream { buffer: id, .. } => buffer = id.index() + 1,
+        Op::Stream { thread: id, .. } | Op::ThreadSpawn { thread: id } | Op::ThreadJoin { thread: id } => {
+            thread = thread.max(id.index() + 1);
+        }
         Op::EventCreate { event: id }
         | Op::EventDestroy { event: id }
         | Op::Record { event: id, .. }
         | Op::Wait { event: id, .. }
         | Op::EventSync { event: id }
-        | Op::EventQuery { event: id, .. } => event = Some(id),
-        Op::ThreadSpawn { thread: id } | Op::ThreadJoin { thread: id } => thread = Some(id),
-        Op::Signal { channel: id } | Op::Await { channel: id } => channel = Some(id),
-        Op::CaptureEnd { graph: id, .. } | Op::GraphLaunch { graph: id, .. } => graph = Some(id),
+        | Op::EventQuery { event: id, .. } => event = id.index() + 1,
+        Op::Signal { channel: id } | Op::Await { channel: id } => channel = id.index() + 1,
+        Op::CaptureEnd { graph: id, .. } | Op::GraphLaunch { graph: id, .. } => graph = id.index() + 1,
         _ => {}
     }
     let (reads, writes) = op.regions();
-    let buffer = buffers.into_iter().flatten().chain(reads.iter().chain(writes).map(|region| region.buffer));
-    let found = [
-        ("buffer", buffer.map(|id| id.index()).max(), names.n_buffers()),
-        ("stream", op.stream().map(|id| id.index()), names.n_streams()),
-        ("event", event.map(|id| id.index()), names.n_events()),
-        ("thread", thread.into_iter().chain([command.thread]).map(|id| id.index()).max(), names.n_threads()),
-        ("channel", channel.map(|id| id.index()), names.n_channels()),
-        ("graph", graph.map(|id| id.index()), names.n_graphs()),
-    ];
-    found.into_iter().find_map(|(kind, id, n)| id.filter(|&id| n <= id).map(|id| (kind, id, n)))
+    for region in reads.iter().chain(writes) {
+        buffer = buffer.max(region.buffer.index() + 1);
+    }
+    [buffer, op.stream().map_or(0, |id| id.index() + 1), event, thread, channel, graph]
 }
