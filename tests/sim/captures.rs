@@ -38,7 +38,6 @@ const ASKED: &[(&str, &str)] = &[
     ("memcpy_async_pinned",      "copy d <- x on s"),
     ("memcpy_d2d_async",         "copy d <- e on s"),
     ("pageable_d2h",             "copy z <- d on s"),
-    ("launch_host",              "host fn on s reads x"),
     ("alloc",                    "device a 8"),
     ("alloc_other_thread",       "u: device a 8"),
     ("free",                     "free e"),
@@ -54,7 +53,7 @@ const ASKED: &[(&str, &str)] = &[
 ];
 
 /// What no command of a program is.
-const OTHER: &[&str] = &["event_elapsed", "prefetch"];
+const OTHER: &[&str] = &["event_elapsed"];
 
 /// Done in every mode, and a problem by the rules for programs: such a wait is for what the capture did not record.
 const STRICTER: &[&str] = &["wait_never_recorded"];

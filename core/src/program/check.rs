@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | refused in every mode | `ctx_sync` `ctx_sync_other_thread` `stream_sync_self` `stream_query_self` `event_sync_captured` `event_query_captured` `wait_recorded_before` `wait_legacy_record` `free_async_before` `begin_twice` `event_elapsed` | a problem; no command asks for elapsed time |
 //! | refused in some modes | `stream_sync_other` `stream_query_other` `event_sync_before` `event_query_before` `alloc` `free` `alloc_host` `free_host` `register` `alloc_async_other` `alloc_other_thread` `stream_sync_other_thread` | well formed: relaxed mode does it |
-//! | done in every mode | `nothing` `legacy_memcpy` `memset_sync` `memcpy_async_pageable` `memcpy_async_pinned` `memcpy_d2d_async` `pageable_d2h` `launch_host` `alloc_async_self` `free_async_own` `record_legacy` `destroy_stream` `prefetch` `wait_never_recorded` | well formed, but for the last: what a capture waits for it has to record |
+//! | done in every mode | `nothing` `legacy_memcpy` `memset_sync` `memcpy_async_pageable` `memcpy_async_pinned` `memcpy_d2d_async` `pageable_d2h` `alloc_async_self` `free_async_own` `record_legacy` `destroy_stream` `wait_never_recorded` | well formed, but for the last: what a capture waits for it has to record |
 
 mod capture;
 mod facts;
