@@ -37,7 +37,10 @@ globalThis.startLessons = (module) => {
   const verdictOf = (words) => (words.startsWith("right") ? "right" : words.startsWith("not yet") ? "not-yet" : "");
   for (const cell of document.querySelectorAll(".cell[data-verb]")) {
     const [text, out] = [cell.querySelector("textarea"), cell.querySelector(".out")];
-    const [run, reset] = [cell.querySelector(".run"), cell.querySelector(".reset")];
+    const run = cell.querySelector(".run");
+    const reset = Object.assign(document.createElement("button"), { className: "reset", hidden: true });
+    reset.textContent = "As it was";
+    run.after(reset);
     const first = text.value;
     const fit = () => (text.rows = text.value.split("\n").length);
     /** A band behind the line that a message begins with; it scrolls with the text. */

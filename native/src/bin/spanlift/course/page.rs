@@ -93,8 +93,7 @@ fn act(n: usize, act: &Act, page: &mut String) {
         page,
         "<section class=\"cell{kind}\" id=\"l{n}-{}\" data-verb=\"{}\"><textarea autocomplete=\"off\" \
          aria-label=\"cell {} of lesson {n}\" rows=\"{}\">\n{}</textarea>\
-         <div class=\"bar\"><button class=\"run\" disabled>{button}</button>\
-         <button class=\"reset\" hidden>As it was</button></div>\
+         <div class=\"bar\"><button class=\"run\" disabled>{button}</button></div>\
          <div class=\"out\" aria-live=\"polite\"></div></section>",
         act.id,
         escaped(&act.verb),
