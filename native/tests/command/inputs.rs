@@ -1,5 +1,6 @@
 //! Inputs that are wrong in every way a file can be: exit code 2, the place in the message, and nothing left behind.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -208,6 +209,35 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
             assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{command}");
         }
     }
+    // What no command reads at all, by what it begins with, also within gzip, or by its name.
+    let xz = b"\xfd7zXZ\0\0\x04";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(xz).unwrap();
+    let packed = packed.finish().unwrap();
+    let foreign: [(&str, &[u8], &str); 6] = [
+        ("t.json", xz, "packed with xz, which has to be undone first: `xz -d`"),
+        ("t.json.gz", &packed, "packed with xz, which has to be undone first: `xz -d`"),
+        ("t.bz2", b"BZh91AY&SY\x12\x34", "packed with bzip2, which has to be undone first: `bzip2 -d`"),
+        ("t.zst", b"\x28\xb5\x2f\xfd\x04", "packed with zstd, which has to be undone first: `zstd -d`"),
+        (
+            "t.nsys-rep",
+            b"\x01\x02",
+            "a report of Nsight Systems; `nsys export --type sqlite` makes of it what `spanlift view` reads",
+        ),
+        ("t.pftrace", b"\n\x10", "a trace in Perfetto's own format; traces are read as Chrome Trace JSON"),
+    ];
+    for (name, bytes, what) in foreign {
+        std::fs::write(folder.join(name), bytes).unwrap();
+        for call in
+            [&["check", name][..], &["analyze", name], &["memory", name], &["view", name, "-o", "v.html"]]
+        {
+            let ran = spanlift(&folder, call);
+            let expected = format!("error: {name}: {what}\n");
+            assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{call:?}");
+        }
+    }
+    std::fs::write(folder.join("t.pftrace"), "{\"traceEvents\": []}").unwrap();
+    assert_eq!(spanlift(&folder, &["analyze", "t.pftrace"]).err, "", "JSON, whatever its name");
     std::fs::write(folder.join("list"), "[{\"ph\": \"X\"}]").unwrap();
     let ran = spanlift(&folder, &["memory", "list"]);
     assert_eq!(ran.err, format!("error: list: {trace}; a memory layout is needed\n"));

@@ -80,7 +80,10 @@ impl Source {
             }
             source.head.extend(byte);
         }
-        Ok(source)
+        match foreign(path, &source.head) {
+            Some(what) => Err(Fail::at(&source.place, what)),
+            None => Ok(source),
+        }
     }
 
     /// How it is called in messages.
@@ -139,6 +142,30 @@ impl Source {
             }
             all.extend_from_slice(&piece[..n]);
         }
+    }
+}
+
+/// What no command reads: told by its first bytes, or by its name where those could be anything but JSON.
+fn foreign(path: &Path, head: &[u8]) -> Option<&'static str> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    match (head, extension) {
+        ([0xfd, b'7', b'z', b'X', b'Z', 0, ..], _) => {
+            Some("packed with xz, which has to be undone first: `xz -d`")
+        }
+        ([b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..], _) => {
+            Some("packed with bzip2, which has to be undone first: `bzip2 -d`")
+        }
+        ([0x28, 0xb5, 0x2f, 0xfd, ..], _) => {
+            Some("packed with zstd, which has to be undone first: `zstd -d`")
+        }
+        ([b'{' | b'[', ..], _) => None,
+        (_, "nsys-rep" | "qdrep") => Some(
+            "a report of Nsight Systems; `nsys export --type sqlite` makes of it what `spanlift view` reads",
+        ),
+        (_, "pftrace" | "perfetto-trace") => {
+            Some("a trace in Perfetto's own format; traces are read as Chrome Trace JSON")
+        }
+        _ => None,
     }
 }
 
