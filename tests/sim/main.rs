@@ -6,6 +6,7 @@ mod extension;
 mod hardware;
 mod ledger;
 mod monotone;
+mod pipelines;
 mod shared;
 mod tutorial;
 mod values;
