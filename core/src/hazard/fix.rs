@@ -135,6 +135,9 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
     fix
 }
 
+/// Places that a free is tried at, and waits that it may need there.
+const TRIES: u32 = 16;
+
 /// The free goes behind the last use of its name, and waits there for what it must wait for.
 fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -> Fix {
     let remedy = Remedy::FreeLater { after };
@@ -151,7 +154,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
     let command = &program.commands()[hazard.first];
     // Where a capture forbids it, behind the end of one.
     let ends = (place..program.len()).filter(|&k| matches!(program.commands()[k].op, Op::CaptureEnd { .. }));
-    let found = std::iter::once(place).chain(ends.map(|k| k + 1)).take(16).find_map(|place| {
+    let found = std::iter::once(place).chain(ends.map(|k| k + 1)).zip(0..TRIES).find_map(|(place, _)| {
         let insert = Edit::Insert { before: place, command: command.clone() };
         Some((place, Draft::new(program).with(&[Edit::Remove(hazard.first), insert])?))
     });
@@ -171,7 +174,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
     keep_waits(program, &mut draft, hazard.first, terms);
     let (mut new_event, mut new_channel) = (None, None);
     // The free may now come while its memory is in use; each round mends one such hazard.
-    for _ in 0..16 {
+    for _ in 0..TRIES {
         let Ok(report) = check(&draft.program, terms) else { break };
         let is_ours = |h: &&Hazard| h.buffer == hazard.buffer && h.kind == HazardKind::FreeInFlight;
         // A record takes what is on its stream before it, a signal what its thread has done: the last use, and the others with it.
@@ -201,7 +204,7 @@ fn keep_waits(program: &Program, draft: &mut Draft, at: usize, terms: Terms) {
     }
     let (Ok(facts), Ok(old)) = (program.check(), check(program, terms)) else { return };
     let known: BTreeSet<_> = old.hazards.iter().map(|h| (h.kind, h.first, h.second)).collect();
-    for _ in 0..facts.n_devices.max(16) {
+    for _ in 0..facts.n_devices.max(TRIES) {
         let Ok(report) = check(&draft.program, terms) else { return };
         let is_new = |h: &&Hazard| match [h.first, h.second].map(|k| draft.origin[k]) {
             [Origin::Old(first), Origin::Old(second)] => !known.contains(&(h.kind, first, second)),

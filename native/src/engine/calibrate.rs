@@ -187,6 +187,15 @@ mod tests {
         }
     }
 
+    /// Memory that there was not is no figure.
+    #[test]
+    fn a_rate_of_no_time_is_not_taken() {
+        let mut machine = Machine::default();
+        let none = Source { grade: Grade::Measured, text: Arc::from("here") };
+        assert!(machine.set("host_fault_bw", gb_s(Duration::MAX), none).is_err());
+        assert_eq!(machine, Machine::default());
+    }
+
     #[test]
     fn a_figure_has_so_many_runs_at_most_and_none_when_the_time_is_over() {
         let mut n = 0;
