@@ -221,12 +221,8 @@ impl Operator {
                 (false, false) => agreed(s.parts(), dim),
                 _ => here,
             },
+            // Members of a tuple are cut together only where all have the dimension.
             Operator::BlockDiag(blocks) => match agreed(blocks.parts(), dim) {
-                // Members of a tuple are cut together only where all have the dimension.
-                Along::Absent => {
-                    let anywhere = blocks.parts().iter().any(|p| p.along(dim) != Along::Absent);
-                    if anywhere { Along::Mixed } else { Along::Absent }
-                }
                 Along::Mirrored => Along::Mixed,
                 along => along,
             },
@@ -419,9 +415,11 @@ fn joins(a: &Operator, dim: &Name) -> bool {
 
 /// How parts act that all do the same, else mixed.
 fn agreed(parts: &[Operator], dim: &Name) -> Along {
-    let (first, size) = (parts[0].along(dim), parts[0].size(dim));
+    // Each part is asked once: asked twice, parts that lie in each other would take twice as long a level.
+    let [head, others @ ..] = parts else { return Along::Absent };
+    let (first, size) = (head.along(dim), head.size(dim));
     let same = |part: &Operator| part.along(dim) == first && part.size(dim) == size;
-    if parts.iter().all(same) { first } else { Along::Mixed }
+    if others.iter().all(same) { first } else { Along::Mixed }
 }
 
 /// How a chain acts: a dimension that lives in one stretch of it can be cut, one that lives twice cannot.

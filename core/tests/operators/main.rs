@@ -4,6 +4,7 @@
 mod built;
 mod caps;
 mod cases;
+mod deep;
 mod definitions;
 mod drawn;
 mod edges;

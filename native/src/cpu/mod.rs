@@ -7,7 +7,7 @@
 //! | command | here |
 //! |---|---|
 //! | buffer | bytes of the host, whatever device it stands for; only where declared or given bytes can arrive |
-//! | copy, host copy, memset, host write | done when its turn comes |
+//! | copy, host copy, memset, host write | done when its turn comes; where no bytes are carried it has none, and [`Run::n_empty`] counts it |
 //! | kernel, host function | its formula; without one its bytes stay as they are, and [`Run::n_unknown`] counts it |
 //! | host read | compared with what the program expects |
 //! | events, streams, threads | nothing: the order of the list has them |
@@ -57,6 +57,8 @@ pub struct Run {
     pub finals: Vec<Final>,
     /// Launches of kernels and host functions that write bytes which are carried, but do not say what.
     pub n_unknown: usize,
+    /// Copies, fills, writes, kernels and host functions that write nothing which is carried: none of their bytes moved.
+    pub n_empty: usize,
 }
 
 /// Why a program cannot be run here.
@@ -204,6 +206,7 @@ fn run_all(
         marks: Vec::new(),
         reads: Vec::new(),
         n_unknown: 0,
+        n_empty: 0,
     };
     for (buffer, bytes) in inputs {
         cpu.blocks.give(facts.buffer(buffer).block, bytes);
@@ -260,6 +263,7 @@ struct Cpu<'p> {
     marks: Vec<Mark>,
     reads: Vec<Reading>,
     n_unknown: usize,
+    n_empty: usize,
 }
 
 impl Cpu<'_> {
@@ -283,11 +287,16 @@ impl Cpu<'_> {
                 let begun = self.recorder.now();
                 self.put(region, contents);
                 self.recorder.host(index, begun);
+                self.note(index);
             }
             Op::HostCopy { dst, src } => {
                 let begun = self.recorder.now();
                 self.copy(dst, src);
                 self.recorder.host(index, begun);
+                self.note(index);
+            }
+            Op::HostWrite { .. } => {
+                self.note(index);
             }
             Op::Alloc(alloc) => {
                 if let Some(contents) = &alloc.contents {
@@ -339,7 +348,16 @@ impl Cpu<'_> {
             }
             _ => {}
         }
-        self.recorder.work(self.program, self.facts, index, by, begun);
+        let moves = self.note(index);
+        self.recorder.work(self.program, self.facts, (index, by), moves, begun);
+    }
+
+    /// Whether a command writes anything that is carried; counts it where it writes none.
+    fn note(&mut self, index: usize) -> bool {
+        let (_, writes) = self.program.commands()[index].op.regions();
+        let moves = writes.iter().any(|region| self.blocks.carries(self.block(region)));
+        self.n_empty += usize::from(!moves && !writes.is_empty());
+        moves
     }
 
     fn block(&self, region: &Region) -> BufferId {
@@ -408,10 +426,10 @@ impl Cpu<'_> {
                 owners.insert(self.facts.buffer(alloc.buffer).block, alloc.buffer);
             }
         }
-        let Cpu { recorder, blocks, marks, reads, n_unknown, .. } = self;
+        let Cpu { recorder, blocks, marks, reads, n_unknown, n_empty, .. } = self;
         let mut finals = blocks.finals(&owners);
         finals.sort_by_key(|f| f.buffer);
-        Run { trace: recorder.finish(), end, marks, reads, finals, n_unknown }
+        Run { trace: recorder.finish(), end, marks, reads, finals, n_unknown, n_empty }
     }
 }
 

@@ -128,10 +128,22 @@ impl Recorder {
         self.calls.insert(command, at);
     }
 
-    /// Work of a stream that began then and ends now.
-    pub(crate) fn work(&mut self, program: &Program, facts: &Facts, index: usize, by: usize, begun: Nanos) {
+    /// Work of a stream that began then and ends now, asked for by another command where a graph is launched; of no bytes where it moved
+    /// none.
+    pub(crate) fn work(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        command: (usize, usize),
+        moves: bool,
+        begun: Nanos,
+    ) {
         let end = self.now();
-        self.work_of(program, facts, (index, by), (begun, end), Slice::NO_CORRELATION);
+        let at = self.work_of(program, facts, command, (begun, end), Slice::NO_CORRELATION);
+        let bytes = at.and_then(|at| self.trace.slices.bytes.get_mut(at as usize));
+        if let (Some(bytes), false) = (bytes, moves) {
+            *bytes = 0;
+        }
     }
 
     /// Work of a stream at times that its device knows.

@@ -103,6 +103,24 @@ fn on_the_cpu_the_list_runs_in_its_order_on_real_bytes() {
     assert!(told.err.contains("4611686018427387904 bytes, at most 1073741824"), "{}", told.err);
 }
 
+/// A gigabyte a microsecond is no rate of any memory: what carries no bytes is not said to have moved.
+#[test]
+fn on_the_cpu_bytes_that_nothing_declares_do_not_count_as_moved() {
+    let folder = folder("empty");
+    let program = "stream s\npinned x 4KiB = u8 ramp 0 1\npinned n 1MiB\ndevice d 4KiB\ndevice m 1MiB\nwrite n\n\
+        copy d <- x on s\ncopy m <- n on s\nmemset m 0 on s\nkernel reads m writes m on s\nkernel reads d on s\nsync s\n";
+    std::fs::write(folder.join("p.txt"), program).unwrap();
+    let text = spanlift(&folder, &["run", "p.txt", "--on", "cpu"]);
+    assert_eq!((text.code, text.err.as_str()), (0, ""));
+    assert!(text.out.contains("\nnothing was moved by 4 commands, since "), "{}", text.out);
+    let ran = spanlift(&folder, &["run", "p.txt", "--on", "cpu", "--format", "json", "--trace", "t.json"]);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(object["n_empty"], 4);
+    let trace = spanlift::trace::read(&std::fs::read(folder.join("t.json")).unwrap()).unwrap();
+    let moved: Vec<u64> = trace.slices.iter().filter(|s| s.kind.is_copy()).map(|s| s.bytes).collect();
+    assert_eq!(moved, [4096, 0]);
+}
+
 #[test]
 fn the_machine_is_the_asked_one_else_the_programs_own() {
     let folder = folder("machine");

@@ -30,11 +30,11 @@ pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out)
         None => spanlift_native::cpu::run(program),
     };
     let ran = ran.map_err(|e| failed(place, &e))?;
-    let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
+    let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown, n_empty } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     warn(place, program, &report);
     let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
-    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), (None, operator), out)
+    tell(args, program, &run, (report.verdict(), "cpu", [n_unknown, n_empty]), (None, operator), out)
 }
 
 /// The plan of an operator for its input, which runs carry.
@@ -89,7 +89,7 @@ pub(crate) fn cuda(
     }
     let name = format!("cuda:{first}");
     let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
-    tell(args, program, &run, (Verdict::Safe, &name, 0), (Some(clock), operator), out)
+    tell(args, program, &run, (Verdict::Safe, &name, [0, 0]), (Some(clock), operator), out)
 }
 
 /// The driver, if it has this device.
@@ -134,7 +134,7 @@ fn tell(
     args: &RunArgs,
     program: &Program,
     run: &Run,
-    (verdict, on, n_unknown): (Verdict, &str, usize),
+    (verdict, on, [n_unknown, n_empty]): (Verdict, &str, [usize; 2]),
     (clock, operator): (Option<Clock>, Option<(&Applied, Option<Array>)>),
     out: &mut Out,
 ) -> Result<End, Fail> {
@@ -151,6 +151,7 @@ fn tell(
             object.as_object_mut().map(|fields| fields.remove("ledger"));
             object["verdict"] = json!(verdict.name());
             object["n_unknown"] = json!(n_unknown);
+            object["n_empty"] = json!(n_empty);
             if let Some((applied, result)) = operator {
                 object["operator"] = of_operator(applied, result);
             }
@@ -175,6 +176,12 @@ fn tell(
                 let times = say::counted(n_unknown, "time");
                 out.line(&format!(
                     "\na kernel without a formula ran {times}: what it writes stays as it was"
+                ));
+            }
+            if n_empty > 0 {
+                let them = say::counted(n_empty, "command");
+                out.line(&format!(
+                    "\nnothing was moved by {them}, since no contents reach what they write; --on sim tells how long they take"
                 ));
             }
             if let Some(clock) = clock {

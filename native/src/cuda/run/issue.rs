@@ -209,7 +209,7 @@ impl<'p> Issue<'p> {
                 }
                 None => {}
             },
-            op if is_work(op) => self.recorder.work(self.program, self.facts, index, index, begun),
+            op if is_work(op) => self.recorder.work(self.program, self.facts, (index, index), true, begun),
             Op::HostWrite { .. } | Op::HostCopy { .. } => self.recorder.host(index, begun),
             _ => {}
         }
