@@ -5,6 +5,7 @@
 //! | [`page`], [`page_with`] | a whole page with one viewer |
 //! | [`served_page`] | the same with its data beside it |
 //! | [`figure_html`] | a piece for a notebook's output: a picture first, a sandboxed frame with the viewer over it |
+//! | [`sharing_html`], [`carrier_html`] | the same without a module, and the one output that carries it for all of a notebook |
 //! | [`mount_html`] | a place for a viewer in a longer page; as many as it likes |
 //! | [`viewer_assets_html`] | style, module and script of all places of that page, once, at its end |
 //! | [`lesson_assets_html`] | the same for a page with cells of the course |
@@ -17,6 +18,8 @@
 //! Nothing else is fetched. Data, script and style travel packed with gzip, which the browser unpacks, the module with LZMA, which the
 //! script unpacks; all three are written with 91 digits. What users wrote is never part of markup or script.
 
+mod shared;
+
 use std::io::Write as _;
 
 use base64::Engine as _;
@@ -26,6 +29,8 @@ use flate2::{Compression, GzBuilder};
 use crate::pack::{PageItem, pack};
 use crate::slim::slim_script;
 use crate::svg::escaped;
+
+pub use shared::{carrier_html, sharing_html};
 
 /// A module, packed, and the script that calls it.
 struct Pair {
@@ -49,8 +54,10 @@ const EARLY: &str = include_str!("page/early.css");
 const STYLE: &str = include_str!("page/viewer.css");
 /// What a viewer consists of, empty. It would be more bytes in the module.
 const BODY: &str = include_str!("page/viewer.html");
+/// What turns digits into bytes, which the loader needs too.
+const DIGITS: &str = include_str!("page/digits.js");
 /// The one script that stands in the page as it is: it unpacks the other and starts it.
-const LOADER: &str = concat!(include_str!("page/digits.js"), include_str!("page/loader.js"));
+const LOADER: &str = include_str!("page/loader.js");
 const BOOT: &str = concat!(
     include_str!("page/lzma.js"),
     include_str!("page/parts.js"),
@@ -95,7 +102,7 @@ pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
     );
     let examples =
         if examples.is_empty() { String::new() } else { format!(" data-examples=\"{}\"", data(examples)) };
-    document(&title, "spanlift-page", &place, &examples, pair_of(items))
+    document(&title, "spanlift-page", &place, &examples, |nonce| assets(nonce, pair_of(items), ""))
 }
 
 /// Marks a place whose first item, which it shows, needs all of the module: then nothing waits for the second part.
@@ -114,25 +121,38 @@ fn pair_of(items: &[PageItem]) -> &'static Pair {
 pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
     let place = format!("<main class=\"spanlift\" data-alone data-from=\"{}\"></main>", escaped(from));
     let examples = format!(" data-examples=\"{}\"", data(examples));
-    let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples, &OPERATORS);
+    let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples, |nonce| {
+        assets(nonce, &OPERATORS, "")
+    });
     page.replacen("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
 }
 
 /// A figure for a notebook's output: `picture` (an SVG document), and over it the viewer where scripts may run.
 ///
-/// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
+/// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network. To figures made by
+/// [`sharing_html`] it lends its module.
 pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
     let place = format!("<main class=\"spanlift\"{} data-spanlift=\"{}\"></main>", all(items), data(items));
-    let frame = document(title, "spanlift-frame", &place, "", pair_of(items));
+    let frame =
+        document(title, "spanlift-frame", &place, "", |nonce| shared::lending_assets(nonce, pair_of(items)));
+    framed(&frame, picture, title, height_px)
+}
+
+/// A picture, and over it a document that may run scripts and nothing else.
+fn framed(document: &str, picture: &str, title: &str, height_px: u32) -> String {
     format!(
         "<div style=\"position:relative;width:100%;height:{height_px}px;overflow:hidden\">{}\
          <iframe sandbox=\"allow-scripts\" title=\"{}\" srcdoc=\"{}\" \
          style=\"position:absolute;inset:0;width:100%;height:100%;border:0\"></iframe></div>",
         img(picture, title, "style=\"display:block;max-width:100%;height:auto\""),
         escaped(title),
-        // Inside a quoted attribute nothing else has a meaning.
-        frame.replace('&', "&amp;").replace('"', "&quot;"),
+        quoted(document),
     )
+}
+
+/// A document as the value of an attribute: inside quotes nothing else has a meaning.
+fn quoted(document: &str) -> String {
+    document.replace('&', "&amp;").replace('"', "&quot;")
 }
 
 /// A place for a viewer of `items` in a longer page, `height_px` high.
@@ -166,16 +186,28 @@ pub fn lesson_assets_html(nonce: &str) -> String {
 }
 
 fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
-    let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
-    format!(
-        "<style{nonce}>{}</style>\n\
-         <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
-        slim_script(EARLY),
-        base91(pair.module),
-        packed(script(pair, more).as_bytes()),
-        joined(&slim_script(LOADER)),
-    )
+    let script = format!(" data-script=\"{}\"", packed(script(pair, more).as_bytes()));
+    style(nonce, "") + &module(pair) + &loader(nonce, &script, &[DIGITS, LOADER])
+}
+
+/// The style of places before their script comes, with some more.
+fn style(nonce: &str, more: &str) -> String {
+    format!("<style{}>{}{more}</style>\n", with_nonce(nonce), slim_script(EARLY))
+}
+
+fn module(pair: &Pair) -> String {
+    format!("<script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n", base91(pair.module))
+}
+
+/// The element whose script brings the others, and has what they need as attributes.
+fn loader(nonce: &str, attributes: &str, code: &[&str]) -> String {
+    let code: String = code.iter().map(|text| joined(&slim_script(text))).collect();
+    let nonce = with_nonce(nonce);
+    format!("<script type=\"module\" id=\"spanlift-loader\"{attributes}{nonce}>\n{code}</script>\n")
+}
+
+fn with_nonce(nonce: &str) -> String {
+    if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) }
 }
 
 /// The glue, style, elements and the page's own scripts as one; `more` stands in front of what starts the viewers.
@@ -231,8 +263,15 @@ pub fn content_policy(nonce: &str) -> String {
     )
 }
 
-fn document(title: &str, class: &str, place: &str, more: &str, pair: &Pair) -> String {
-    let nonce = nonce(place);
+/// A document whose policy lets run what `assets` makes for its nonce.
+fn document(
+    title: &str,
+    class: &str,
+    place: &str,
+    more: &str,
+    assets: impl FnOnce(&str) -> String,
+) -> String {
+    let nonce = word(&[place.as_bytes()]);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -240,16 +279,16 @@ fn document(title: &str, class: &str, place: &str, more: &str, pair: &Pair) -> S
          <body class=\"{class}\"{more}>\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
         content_policy(&nonce),
         escaped(title),
-        assets(&nonce, pair, ""),
+        assets(&nonce),
     )
 }
 
-/// A word that depends on the data alone, so that the same items give the same page (FNV-1a of 64 bits).
+/// A word that depends on the bytes alone, so that the same items give the same page (FNV-1a of 64 bits).
 ///
 /// Nothing but the page's own script is inserted later, so it has to be unlike other pages', not secret.
-fn nonce(data: &str) -> String {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("{:016x}", data.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+fn word(texts: &[&[u8]]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", texts.iter().copied().flatten().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
 /// The block of the items, packed.
@@ -310,7 +349,10 @@ mod tests {
         assert_eq!(html, page(&items()));
         assert!(html.len() < 1_500_000, "{} bytes", html.len());
         assert!(html.ends_with("</html>\n"));
-        assert!(!LOADER.contains("</script"), "the script would end early");
+        assert!(
+            ![DIGITS, LOADER, shared::LEND, shared::BORROW].concat().contains("</script"),
+            "the script would end early"
+        );
     }
 
     #[test]

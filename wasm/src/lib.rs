@@ -75,10 +75,12 @@ mod slim;
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{
-    content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page,
-    viewer_assets_html,
+    carrier_html, content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page,
+    sharing_html, viewer_assets_html,
 };
 #[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
 pub use image::images;
 pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, plan_svg, timeline_svg};
 pub use show::{Figure, Show, explain, verdict};
+#[cfg(not(target_arch = "wasm32"))]
+pub use show::{Notebook, notebook};

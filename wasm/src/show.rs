@@ -5,6 +5,11 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod display;
+#[cfg(not(target_arch = "wasm32"))]
+mod notebook;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use notebook::{Notebook, notebook};
 
 use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Relation, Report};
@@ -56,6 +61,9 @@ pub struct Figure {
     height_px: u32,
     /// Why there is no picture.
     error: bool,
+    /// Whether the viewer's module is in another output of the same notebook.
+    #[cfg(not(target_arch = "wasm32"))]
+    shares: bool,
 }
 
 impl Figure {
@@ -81,15 +89,7 @@ impl Figure {
 
     /// Why something cannot be shown, as a figure.
     pub fn error(why: &dyn std::fmt::Display) -> Figure {
-        let plain = why.to_string();
-        Figure {
-            plain,
-            title: "error".into(),
-            svg: String::new(),
-            items: Vec::new(),
-            height_px: 0,
-            error: true,
-        }
+        Figure { error: true, ..Figure::still(why.to_string(), "error", String::new()) }
     }
 
     /// Words without a picture.
@@ -118,7 +118,16 @@ impl Figure {
     }
 
     pub(crate) fn still(plain: String, title: &str, svg: String) -> Figure {
-        Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
+        Figure {
+            plain,
+            title: title.to_owned(),
+            svg,
+            items: Vec::new(),
+            height_px: 0,
+            error: false,
+            #[cfg(not(target_arch = "wasm32"))]
+            shares: false,
+        }
     }
 }
 
@@ -131,7 +140,7 @@ fn timeline_figure(trace: &Trace, plain: String, item: PageItem) -> Figure {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped two lines above")]
     let height_px = height as u32;
     let svg = timeline_svg(trace, &options);
-    Figure { plain, title, svg, items: vec![item], height_px, error: false }
+    Figure { items: vec![item], height_px, ..Figure::still(plain, &title, svg) }
 }
 
 impl Show for Figure {
@@ -321,14 +330,7 @@ fn memory_figure(map: &MemoryPicture, plain: String, title: &str, item: PageItem
     let scene = memory::scene(map, &options);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped on this line")]
     let height_px = (scene.height + 120.0).ceil().clamp(420.0, 900.0) as u32;
-    Figure {
-        plain,
-        title: title.to_owned(),
-        svg: map_svg(map, &options),
-        items: vec![item],
-        height_px,
-        error: false,
-    }
+    Figure { items: vec![item], height_px, ..Figure::still(plain, title, map_svg(map, &options)) }
 }
 
 /// The table of bytes per device, tensors and overlaps, below a bar for what is listed and what is there.

@@ -14,5 +14,5 @@ pub use spanlift::{
 pub use spanlift_native::course::{Here, check_line, check_run, check_way};
 pub use spanlift_native::engine::{DevBuf, Engine, EngineError, PinnedBuf};
 pub use spanlift_viewer::course::*;
-pub use spanlift_viewer::{Show, explain, images, verdict};
+pub use spanlift_viewer::{Show, explain, images, notebook, verdict};
 pub use {spanlift, spanlift_native, spanlift_viewer};

@@ -4,15 +4,16 @@ use std::io::Write as _;
 
 use spanlift::op::Operator;
 
-use super::Figure;
-use crate::html::{figure_html, img};
+use super::{Figure, notebook};
+use crate::html::{figure_html, img, sharing_html};
 use crate::svg::escaped;
 
 /// Room for what is selected: a cell's output is too narrow for it to stand beside the picture, so it stands below.
 const BELOW_PX: u32 = 260;
 
 impl Figure {
-    /// The picture for a page or a cell's output; needs no other file.
+    /// The picture for a page or a cell's output; needs no other file, and no other output unless a
+    /// [`Notebook`](crate::Notebook) made it.
     pub fn html(&self) -> String {
         if self.error {
             return format!(
@@ -29,7 +30,8 @@ impl Figure {
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }
-        figure_html(&self.items, &self.svg, &self.title, self.height_px + BELOW_PX)
+        let html = if self.shares { sharing_html } else { figure_html };
+        html(&self.items, &self.svg, &self.title, self.height_px + BELOW_PX)
     }
 
     /// The blocks that a notebook's kernel reads.
@@ -39,7 +41,8 @@ impl Figure {
 
     /// Shows it as the output of a notebook's cell.
     pub fn evcxr_display(&self) {
-        write(&self.blocks());
+        let shares = self.shares || notebook::is_shown();
+        write(&Figure { shares, ..self.clone() }.blocks());
     }
 }
 
@@ -48,7 +51,7 @@ pub(super) fn formula(operator: &Operator) {
     write(&formula_blocks(operator));
 }
 
-fn blocks(bodies: &[(&str, String)]) -> String {
+pub(super) fn blocks(bodies: &[(&str, String)]) -> String {
     let mut out = String::new();
     for (mime, body) in bodies {
         // The kernel takes any line that begins so for one of its own.
@@ -62,7 +65,7 @@ fn blocks(bodies: &[(&str, String)]) -> String {
 }
 
 /// Writes what a notebook's kernel reads, all at once.
-fn write(blocks: &str) {
+pub(super) fn write(blocks: &str) {
     let mut out = std::io::stdout().lock();
     // A closed output has nobody to tell.
     let _ = out.write_all(blocks.as_bytes()).and_then(|()| out.flush());
