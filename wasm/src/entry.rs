@@ -174,7 +174,7 @@ impl Viewer {
                 }
                 // One point in time for all that is shown.
                 if let Some(wall) = wall {
-                    screen.go_to_wall(wall);
+                    screen.go_to_wall(wall, false);
                 }
                 self.screen = Some(screen);
                 self.panels.error(None);

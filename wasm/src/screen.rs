@@ -86,8 +86,8 @@ impl Screen {
         }
     }
 
-    /// Chooses a point in time on the wall clock, where that lies within what is shown.
-    pub fn go_to_wall(&mut self, ns: i64) {
+    /// Chooses a point in time on the wall clock, where that lies within what is shown; of a snapshot the nearest, if that will do.
+    pub fn go_to_wall(&mut self, ns: i64, is_near: bool) {
         match self {
             Screen::Time(app) => {
                 let at = ns.saturating_sub(app.model.trace.import.base_time_ns.unwrap_or(0));
@@ -96,7 +96,7 @@ impl Screen {
                     app.set_at(Some(at));
                 }
             }
-            Screen::Memory(app) => drop(app.go_to_wall(ns)),
+            Screen::Memory(app) => drop(app.go_to_wall(ns, is_near)),
         }
     }
 

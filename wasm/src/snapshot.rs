@@ -63,7 +63,7 @@ pub(crate) struct Blocks {
 /// A segment and what it holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    device: u32,
+    pub(crate) device: u32,
     /// Which of the pasts is the device's.
     past: usize,
     pub(crate) segment: Life,
@@ -389,14 +389,27 @@ pub(crate) fn histories(
     recorded.map(|device| (device, snapshot.history(device, |k, alive| each(device, k, alive)))).collect()
 }
 
+/// When a device ran out of memory, as places among its events.
+pub(crate) fn ooms(snapshot: &Snapshot, device: usize) -> impl Iterator<Item = usize> {
+    let events = snapshot.traces[device].iter().enumerate();
+    events.filter(|(_, event)| snapshot.strings.get(event.action) == "oom").map(|(k, _)| k)
+}
+
 /// What there is to tell of the time before the end, a line for each device that was recorded.
 pub(crate) fn told_before(snapshot: &Snapshot, histories: &[(usize, History)]) -> Vec<String> {
     let line = |&(device, History { peak, .. }): &(usize, History)| {
+        let mut ooms = ooms(snapshot, device);
+        let first = ooms.next();
+        let ooms = first.map(|first| {
+            let n = text::count(ooms.count() + 1, "time");
+            format!(", out of memory {n}, first at event {}", grouped(first))
+        });
         format!(
-            "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved",
+            "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved{}",
             text::count(snapshot.traces[device].len(), "event"),
             bytes(peak.allocated),
-            bytes(peak.reserved)
+            bytes(peak.reserved),
+            ooms.unwrap_or_default()
         )
     };
     histories.iter().map(line).collect()

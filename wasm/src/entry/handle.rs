@@ -376,11 +376,11 @@ impl View {
         schedule(&self.0);
     }
 
-    /// Chooses a point in time.
+    /// Chooses a point in time; what is no number chooses none.
     pub fn go(&self, at: f64) {
         time!(self, app => {
-            let at = time_of(app, at);
-            app.set_at(Some(at));
+            let chosen = time_of(app, at);
+            app.set_at((!at.is_nan()).then_some(chosen));
         });
     }
 
@@ -401,9 +401,9 @@ impl View {
         self.0.borrow().screen.as_ref().and_then(Screen::wall_ns)
     }
 
-    /// Chooses the point in time that is chosen elsewhere, if it lies within what is shown.
-    pub fn go_wall(&self, ns: i64) {
-        self.0.borrow_mut().with(|screen| screen.go_to_wall(ns));
+    /// Chooses the point in time that is chosen elsewhere, if it lies within what is shown; of a snapshot the nearest, if that will do.
+    pub fn go_wall(&self, ns: i64, is_near: bool) {
+        self.0.borrow_mut().with(|screen| screen.go_to_wall(ns, is_near));
         schedule(&self.0);
     }
 

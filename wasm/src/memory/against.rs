@@ -4,7 +4,7 @@
 //! holds alone is what is left once each of its blocks has met one of the other.
 
 use spanlift::ordered::BTreeMap;
-use spanlift::trace::snapshot::Snapshot;
+use spanlift::trace::snapshot::{Segment, Snapshot};
 
 use super::MemoryApp;
 use super::frame::Extent;
@@ -43,7 +43,11 @@ pub struct Compared {
 /// `n log n` in the blocks that are there at both moments.
 pub fn compare(above: &MemoryApp, below: &MemoryApp) -> Option<Compared> {
     let mut lines = Lines::default();
-    let [a, b] = [side(above, &mut lines)?, side(below, &mut lines)?];
+    // The device whose moments count above, and only where below has none of it the one whose moments count there.
+    let own = |app: &MemoryApp| app.over_time().map(|over| over.main().0);
+    let wanted = own(above).or(own(below));
+    let (first, second) = (wanted.filter(has(above)), wanted.filter(has(below)).or(own(below)));
+    let [a, b] = [side(above, first, &mut lines)?, side(below, second, &mut lines)?];
     let mut rows = Vec::new();
     if a.peak.or(b.peak).is_some() {
         for (k, name) in ["peak allocated", "peak reserved"].into_iter().enumerate() {
@@ -53,10 +57,8 @@ pub fn compare(above: &MemoryApp, below: &MemoryApp) -> Option<Compared> {
     rows.push(("moments", format!("above {}; below {}", a.at, b.at)));
     rows.push(("allocated", against(Some(a.allocated), Some(b.allocated))));
     rows.push(("reserved", against(Some(a.reserved), Some(b.reserved))));
-    // Peaks are those of one device, and so is what is held against them.
-    if let (Some(a), Some(b)) = (above.over_time(), below.over_time())
-        && let ((first, several), (second, more)) = (a.main(), b.main())
-        && (first != second || several || more)
+    if let (Some(first), Some(second)) = (first, second)
+        && (first != second || a.has_more || b.has_more)
     {
         let words = if first == second {
             format!("cuda:{first} in both")
@@ -80,41 +82,67 @@ struct Side {
     at: String,
     /// Allocated and reserved bytes, where events were recorded.
     peak: Option<[i128; 2]>,
-    /// What is held, where several devices were recorded by that of the moments.
     allocated: i128,
     reserved: i128,
+    /// Whether there are other devices, of which nothing is compared.
+    has_more: bool,
     /// In order.
     blocks: Vec<Asked>,
 }
 
-fn side(app: &MemoryApp, lines: &mut Lines) -> Option<Side> {
+/// Whether a snapshot has anything of a device.
+fn has(app: &MemoryApp) -> impl Fn(&usize) -> bool {
+    |&device| {
+        app.snapshot().is_some_and(|snapshot| {
+            let is_of = |segment: &Segment| usize::try_from(segment.device) == Ok(device);
+            snapshot.traces.get(device).is_some_and(|events| !events.is_empty())
+                || snapshot.segments.iter().any(is_of)
+        })
+    }
+}
+
+/// What there is of a device, or of all.
+fn side(app: &MemoryApp, device: Option<usize>, lines: &mut Lines) -> Option<Side> {
     let snapshot = app.snapshot().filter(|_| !app.has_past())?;
     let over = app.over_time();
     let mut of = BTreeMap::new();
     let mut line = |stack: u32| *of.entry(stack).or_insert_with(|| lines.of(snapshot, stack));
+    let is_of = |held: usize| device.is_none_or(|device| held == device);
     let mut blocks: Vec<Asked> = Vec::new();
-    for (_, moment) in over.iter().flat_map(|over| over.moments()) {
-        blocks.extend(moment.blocks().map(|life| (line(life.stack), life.size)));
+    let (mut reserved, mut has_more) = (0, false);
+    for (held, moment) in over.iter().flat_map(|over| over.moments()) {
+        if is_of(held) {
+            blocks.extend(moment.blocks().map(|life| (line(life.stack), life.size)));
+            reserved += moment.segments.iter().map(|segment| i128::from(segment.size)).sum::<i128>();
+        } else {
+            has_more = true;
+        }
     }
     // Devices that were not recorded are as they are at the end.
     let is_recorded = |device: i64| {
         over.is_some_and(|over| over.devices().any(|recorded| usize::try_from(device) == Ok(recorded)))
     };
     for segment in snapshot.segments.iter().filter(|segment| !is_recorded(segment.device)) {
+        if !usize::try_from(segment.device).is_ok_and(is_of) {
+            has_more = true;
+            continue;
+        }
+        reserved += i128::from(segment.total_size);
         let held = snapshot.blocks[segment.blocks.clone()].iter();
         let held = held.filter(|block| snapshot.strings.get(block.state) != "inactive");
         blocks.extend(held.map(|block| (line(block.stack), block.size)));
     }
     blocks.sort();
-    let map = app.map();
-    let one = over.filter(|over| over.main().1).map(|over| over.now());
-    let all = || blocks.iter().map(|block| i128::from(block.1)).sum();
-    let mapped = || (0..map.held.len()).map(|k| i128::from(map.size(k))).sum();
+    let peak = over.and_then(|over| {
+        let (_, history) = over.histories().iter().find(|(recorded, _)| is_of(*recorded))?;
+        Some([history.peak.allocated, history.peak.reserved])
+    });
     Some(Side {
-        allocated: one.map_or_else(all, |held| held.allocated),
-        reserved: one.map_or_else(mapped, |held| held.reserved),
         at: over.map_or("the end".to_owned(), |over| over.at()),
-        peak: over.map(|over| over.peak()).map(|peak| [peak.allocated, peak.reserved]),
+        peak,
+        allocated: sum(&blocks),
+        reserved,
+        has_more,
         blocks,
     })
 }

@@ -177,9 +177,10 @@ impl MemoryApp {
         }
     }
 
-    /// Shows the moment at a time of the wall clock; says whether there is one.
-    pub fn go_to_wall(&mut self, ns: i64) -> bool {
-        let found = self.look_back() && self.over_time.as_mut().is_some_and(|over| over.go_to_wall(ns));
+    /// Shows the moment at a time of the wall clock, or the one nearest to it; says whether there is one.
+    pub fn go_to_wall(&mut self, ns: i64, is_near: bool) -> bool {
+        let go = |over: &mut Box<OverTime>| over.go_to_wall(ns, is_near);
+        let found = self.look_back() && self.over_time.as_mut().is_some_and(go);
         if found {
             self.show_moment();
         }
@@ -523,6 +524,12 @@ impl MemoryApp {
             Some(Item::Storage(storage)) => {
                 self.select(None);
                 self.storage = Some(storage);
+                let device = self.map.device_of(storage);
+                if let (Some(device), Some(over)) = (device, &mut self.over_time)
+                    && over.follow(device)
+                {
+                    self.show_moment();
+                }
             }
             Some(Item::MoreViews { storage, .. }) => self.more(storage),
             _ => self.select(None),

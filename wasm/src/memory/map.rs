@@ -178,6 +178,12 @@ impl MemoryPicture {
         found.map(|k| self.layout.storages().len() + k)
     }
 
+    /// The device of a storage that is a segment of a moment.
+    pub(crate) fn device_of(&self, k: usize) -> Option<usize> {
+        let (blocks, at) = self.home(k).err()?;
+        usize::try_from(blocks.segments()[at].device).ok()
+    }
+
     /// How many views there are.
     pub fn n_views(&self) -> usize {
         self.layout.tensors().len() + self.blocks.as_ref().map_or(0, Blocks::len)

@@ -19,16 +19,14 @@ const BYTES: f64 = 46.0;
 const LABEL: f64 = 10.0;
 /// Moments at which the strip is exact.
 const SAMPLES: usize = 400;
-/// Frames of a stack that are told.
-const FRAMES: usize = 24;
 
 /// A snapshot and the moment that is shown.
 #[derive(Debug, Clone)]
 pub struct OverTime {
     snapshot: Arc<Snapshot>,
     names: Arc<Names>,
-    /// Which of the devices that were recorded the moments count: that of the block that was chosen last, else the one with the most
-    /// events.
+    /// Which of the devices that were recorded the moments count: that of what was chosen last, else the one with the most events of
+    /// those that ran out of memory, or of all.
     main: usize,
     moment: usize,
     /// What was held at the moment whose map was made last.
@@ -37,6 +35,8 @@ pub struct OverTime {
     samples: Vec<(usize, Held, Alive)>,
     /// Of each device that was recorded, what going through its events found.
     histories: Vec<(usize, History)>,
+    /// When the device ran out of memory.
+    ooms: Vec<usize>,
     /// The peak of a snapshot that this one is compared with.
     beside: Option<i128>,
     /// The end of the devices that were not recorded.
@@ -64,7 +64,9 @@ impl OverTime {
     pub fn new(snapshot: Snapshot) -> Option<OverTime> {
         let recorded = (0..snapshot.traces.len()).filter(|&d| !snapshot.traces[d].is_empty());
         let pasts: Vec<(usize, Past)> = recorded.map(|device| (device, snapshot.past(device))).collect();
-        let main = (0..pasts.len()).max_by_key(|&k| (pasts[k].1.n_events(), std::cmp::Reverse(k)))?;
+        let has_oom = |device| crate::snapshot::ooms(&snapshot, device).next().is_some();
+        let main = (0..pasts.len())
+            .max_by_key(|&k| (has_oom(pasts[k].0), pasts[k].1.n_events(), std::cmp::Reverse(k)))?;
         let is_recorded =
             |device: i64| pasts.iter().any(|&(recorded, _)| usize::try_from(device) == Ok(recorded));
         // What could be laid out with the others can be without them.
@@ -80,6 +82,7 @@ impl OverTime {
             held: Cell::default(),
             samples: Vec::new(),
             histories: Vec::new(),
+            ooms: Vec::new(),
             beside: None,
         };
         over.sample();
@@ -108,6 +111,7 @@ impl OverTime {
             }
         });
         raise(n, histories[self.main].1.end);
+        self.ooms = crate::snapshot::ooms(&self.snapshot, *recorded).collect();
         (self.samples, self.histories) = (samples, histories);
     }
 
@@ -139,7 +143,7 @@ impl OverTime {
         self.moment = moment.min(self.n_events());
     }
 
-    /// Chooses the next event, or the one before, that hands memory out or takes it back.
+    /// Chooses the next event, or the one before, that hands memory out, takes it back or has none.
     pub fn step(&mut self, by: isize) {
         let events = &self.snapshot.traces[self.names.pasts[self.main].0];
         let mut at = self.moment;
@@ -147,7 +151,7 @@ impl OverTime {
             at = next;
             let moves = |k: usize| {
                 let action = events.get(k).map_or("", |event| self.snapshot.strings.get(event.action));
-                matches!(action, "alloc" | "free_completed") || action.starts_with("segment")
+                matches!(action, "alloc" | "free_completed" | "oom") || action.starts_with("segment")
             };
             if at == events.len() || moves(at) {
                 break;
@@ -163,12 +167,12 @@ impl OverTime {
         event.time_us?.checked_mul(1000)
     }
 
-    /// Chooses the moment at this time of the wall clock, if it lies within what was recorded.
-    pub fn go_to_wall(&mut self, ns: i64) -> bool {
+    /// Chooses the moment at this time of the wall clock, if it lies within what was recorded, or as near as can be.
+    pub fn go_to_wall(&mut self, ns: i64, is_near: bool) -> bool {
         let events = &self.snapshot.traces[self.names.pasts[self.main].0];
         let time = |event: Option<&Event>| event.and_then(|event| event.time_us?.checked_mul(1000));
         let ends = time(events.first()).zip(time(events.last()));
-        let is_in = ends.is_some_and(|(first, last)| first <= ns && ns <= last);
+        let is_in = ends.is_some_and(|(first, last)| is_near || first <= ns && ns <= last);
         if is_in {
             self.moment = self.before(self.main, ns);
         }
@@ -263,11 +267,7 @@ impl OverTime {
             let [file, name] = [frame.filename, frame.name].map(|id| self.snapshot.strings.get(id));
             text::clean(&format!("{name} ({})", place(file, frame.line)))
         };
-        let mut told: Vec<String> = frames.iter().take(FRAMES).map(line).collect();
-        if frames.len() > FRAMES {
-            told.push(format!("and {} more", text::count(frames.len() - FRAMES, "frame")));
-        }
-        told
+        frames.iter().map(line).collect()
     }
 
     /// The moment in words: `event 17 of 1,500`, and on which device where several were recorded.
@@ -298,8 +298,17 @@ impl OverTime {
         let mut told = Told { at: self.at(), ..Told::default() };
         if let Some(event) = events.get(self.moment) {
             let action = self.snapshot.strings.get(event.action).replace('_', " ");
-            let size = size(event.size.into());
-            told.lines.push(format!("next: {action}, {size} at {:#x}, stream {}", event.addr, event.stream));
+            let at = match &*action {
+                // In place of an address it has what the device had left.
+                "oom" => format!("with {} free", size(event.addr.into())),
+                _ => format!("at {:#x}", event.addr),
+            };
+            let rest = match &*action {
+                // It moves nothing.
+                "snapshot" => String::new(),
+                _ => format!(", {} {at}, stream {}", size(event.size.into()), event.stream),
+            };
+            told.lines.push(format!("next: {action}{rest}"));
             told.stack = self.stack(event.stack);
         }
         let since = clock(self.moment);
@@ -349,6 +358,11 @@ impl OverTime {
         let room = HEIGHT - BYTES - 4.0;
         area(&|held, _| held.fragmentation() * room, HEIGHT, theme.hazard.toward(theme.lane, 45));
         scene.line((0.0, BYTES), (width, BYTES), Stroke::solid(theme.ground, 2.0));
+        let mut ooms: Vec<f64> = self.ooms.iter().map(|&moment| x(moment).floor()).collect();
+        ooms.dedup();
+        for x in ooms {
+            scene.line((x, 0.0), (x, BYTES), Stroke::solid(theme.hazard, 2.0));
+        }
         let peak = self.peak().reserved;
         let size = |n: i128| text::bytes(u64::try_from(n).unwrap_or(0));
         let of = match self.main() {

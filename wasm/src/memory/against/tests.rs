@@ -41,8 +41,10 @@ fn pickle(value: &Value, out: &mut Vec<u8>) {
 type State = (Vec<(String, i64)>, i64);
 
 /// A snapshot and what is there at each of its moments.
+#[derive(Clone)]
 struct Drawn {
     bytes: Vec<u8>,
+    value: Value,
     states: Vec<State>,
 }
 
@@ -111,16 +113,21 @@ fn drawn(seed: u64, segments: &[i64], n_events: usize) -> Drawn {
     };
     let all: Vec<Value> = (0..n_there).map(segment).collect();
     let traces = if n_events > 0 { json!([events]) } else { json!([]) };
-    let mut bytes = vec![0x80, 2];
-    pickle(&json!({"segments": all, "device_traces": traces, "allocator_settings": {}}), &mut bytes);
-    bytes.push(b'.');
+    let value = json!({"segments": all, "device_traces": traces, "allocator_settings": {}});
     let named = |(at, line, _): &(i64, Option<u64>, i64)| {
         line.or(before.get(at).copied()).map_or(UNKNOWN.to_owned(), asker)
     };
     let states = states.iter().map(|(blocks, reserved)| {
         (blocks.iter().map(|block| (named(block), block.2)).collect::<Vec<_>>(), *reserved)
     });
-    Drawn { bytes, states: states.collect() }
+    Drawn { bytes: pickled(&value), value, states: states.collect() }
+}
+
+fn pickled(value: &Value) -> Vec<u8> {
+    let mut bytes = vec![0x80, 2];
+    pickle(value, &mut bytes);
+    bytes.push(b'.');
+    bytes
 }
 
 fn app(drawn: &Drawn) -> MemoryApp {
@@ -212,6 +219,60 @@ fn what_one_holds_alone_is_what_is_left_when_each_block_has_met_one_that_is_alik
         assert_eq!(row(&told, "peak allocated").unwrap(), against(a, b), "seed {seed}");
     }
     assert!(n_alike > 200 && n_alone > 1000 && n_more > 20, "{n_alike}, {n_alone}, {n_more}");
+}
+
+#[test]
+fn a_stack_has_all_its_frames() {
+    let mut value = drawn(1, &[8], 30).value;
+    let frame = |line: u64| json!({"filename": "a/train.py", "line": line, "name": "f"});
+    value["device_traces"][0][7]["frames"] = (1..=60).map(frame).collect();
+    let mut app = app(&Drawn { bytes: pickled(&value), value, states: Vec::new() });
+    app.go_to_moment(7);
+    let stack = app.over_time().unwrap().told(None).stack;
+    assert_eq!((stack.len(), &*stack[59]), (60, "f (a/train.py:60)"), "the outermost is the user's own");
+}
+
+/// Snapshots of one device each as one of several: their words for what they hold at the end.
+fn joined(all: &[&Drawn]) -> MemoryApp {
+    let mut whole = json!({"segments": [], "device_traces": [], "allocator_settings": {}});
+    for (device, drawn) in (0u64..).zip(all) {
+        let mut one = drawn.value.clone();
+        for segment in one["segments"].as_array_mut().unwrap() {
+            segment["device"] = json!(device);
+            segment["address"] = json!(segment["address"].as_i64().unwrap() + (1 << 44) * device as i64);
+        }
+        for event in one["device_traces"][0].as_array_mut().unwrap() {
+            event["addr"] = json!(event["addr"].as_i64().unwrap() + (1 << 44) * device as i64);
+        }
+        for key in ["segments", "device_traces"] {
+            let more = one[key].as_array().unwrap().clone();
+            whole[key].as_array_mut().unwrap().extend(more);
+        }
+    }
+    app(&Drawn { bytes: pickled(&whole), value: whole, states: Vec::new() })
+}
+
+#[test]
+fn of_several_devices_the_same_one_is_compared() {
+    let [a, b, c, d] = [(1, 90), (2, 60), (3, 50), (4, 80)].map(|(seed, n)| drawn(seed, &[8, 20], n));
+    // Above the first has the most events, below the second.
+    let (mut above, below) = (joined(&[&a, &b]), joined(&[&c, &d]));
+    let single = |x: &Drawn, y: &Drawn| compare(&app(x), &app(y)).unwrap();
+    let (first, second) = (single(&a, &c), single(&b, &d));
+    for (device, alone) in [(0, &first), (1, &second)] {
+        let n = above.over_time().unwrap().snapshot().traces[device].len();
+        above.go_to_moment_of(Some(device), n);
+        let told = compare(&above, &below).unwrap();
+        assert_eq!(row(&told, "these of").unwrap(), format!("cuda:{device} in both"));
+        for name in ["allocated", "reserved", "peak allocated", "peak reserved", "alike"] {
+            assert_eq!(row(&told, name), row(alone, name), "cuda:{device}, {name}");
+        }
+        assert_eq!(told.only, alone.only, "cuda:{device}");
+    }
+    // What is not there below is held against what is.
+    let told = compare(&above, &app(&c)).unwrap();
+    assert_eq!(row(&told, "these of"), Some("cuda:1 above, cuda:0 below"));
+    assert_eq!(row(&told, "reserved"), row(&single(&b, &c), "reserved"));
 }
 
 #[test]
@@ -330,7 +391,7 @@ fn names_have_the_room_of_the_wider_in_both() {
         at - 4..at + find.len(),
         u32::try_from(name.len()).unwrap().to_le_bytes().into_iter().chain(name.bytes()),
     );
-    let long = Drawn { bytes: long, states: Vec::new() };
+    let long = Drawn { bytes: long, ..short.clone() };
     let [mut a, mut b] = [app(&short), app(&long)];
     [&mut a, &mut b].into_iter().for_each(|app| app.resize(1400.0, 600.0));
     let own = [a.plot_x(), b.plot_x()];

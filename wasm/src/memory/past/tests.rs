@@ -397,9 +397,64 @@ fn the_wall_clock_leads_to_the_same_moment() {
     app.go_to_moment(n / 2);
     let wall = app.over_time().unwrap().wall_ns().unwrap();
     app.go_to_moment(n);
-    assert!(app.go_to_wall(wall));
+    assert!(app.go_to_wall(wall, false));
     assert_eq!(app.over_time().unwrap().wall_ns(), Some(wall));
-    assert!(!app.go_to_wall(0), "long before");
+    assert!(!app.go_to_wall(0, false), "long before");
+    assert!(app.go_to_wall(0, true) && app.over_time().unwrap().moment() == 0, "nearest is the beginning");
+    assert!(app.go_to_wall(i64::MAX, true) && app.over_time().unwrap().moment() == n, "or the end");
+}
+
+#[test]
+fn where_memory_ran_out_is_shown_told_and_stepped_to() {
+    for seed in 0..10 {
+        let mut found = random(seed);
+        let oom = found.strings.intern("oom");
+        let wanted = [5, 11, 20];
+        for (k, at) in wanted.into_iter().enumerate() {
+            let old = found.traces[0][at];
+            found.traces[0].insert(at, Event { action: oom, addr: 6 << 20, size: 20 << 20, ..old });
+            assert!(found.traces[0].len() < found.traces[2].len(), "seed {seed}, {k}");
+        }
+        let told =
+            crate::snapshot::told_before(&found, &crate::snapshot::histories(&found, &mut |_, _, _| ()));
+        assert!(told[0].ends_with(", out of memory 3 times, first at event 5"), "{}", told[0]);
+        assert!(!told[1].contains("out of memory"), "{}", told[1]);
+        let mut over = OverTime::new(found).unwrap();
+        assert_eq!(over.main(), (0, true), "the device where it ran out, though another has more events");
+        over.go(0);
+        let mut seen = Vec::new();
+        for _ in 0..over.n_events() {
+            over.step(1);
+            seen.push(over.moment());
+        }
+        assert!(wanted.iter().all(|at| seen.contains(at)), "{seen:?}");
+        over.go(wanted[1]);
+        let stream = over.snapshot().traces[0][wanted[1]].stream;
+        assert_eq!(over.told(None).lines[0], format!("next: oom, 20 MiB with 6 MiB free, stream {stream}"));
+        // A line on the strip for each, where it happened.
+        let strip = over.strip(1000.0, &Theme::LIGHT);
+        let lines: Vec<f64> = strip
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Path { points, stroke } if stroke.color == Theme::LIGHT.hazard => Some(points[0].0),
+                _ => None,
+            })
+            .collect();
+        let n = over.n_events() as f64;
+        assert_eq!(lines, wanted.map(|at| (at as f64 / n * 1000.0).floor()), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_moves_nothing_has_no_address() {
+    let mut found = random(3);
+    let action = found.strings.intern("snapshot");
+    let old = found.traces[2][9];
+    found.traces[2].insert(9, Event { action, addr: 0, size: 0, ..old });
+    let mut over = OverTime::new(found).unwrap();
+    over.go(9);
+    assert_eq!(over.told(None).lines[0], "next: snapshot");
 }
 
 #[test]
@@ -446,4 +501,18 @@ fn a_block_that_is_chosen_brings_the_history_of_its_device() {
     app.go_to_moment_of(Some(main), 3);
     let over = app.over_time().unwrap();
     assert_eq!((over.main().0, over.moment(), app.selected()), (main, 3, None));
+    // A segment does as well as a block, and the name beside it is its.
+    let n = over.n_events();
+    app.go_to_moment(n);
+    app.resize(900.0, 9000.0);
+    let device = |app: &MemoryApp, k: usize| app.map().storage(k).device;
+    let other = format!("cuda:{}", life.0);
+    let y = (0..9000).map(f64::from).find(|&y| {
+        app.pressed(12.0, y, crate::grip::Grip::Main);
+        app.released(12.0, y);
+        app.selected_storage().is_some_and(|k| device(&app, k).to_string() == other)
+    });
+    assert!(y.is_some(), "a segment of the other device is there");
+    assert_eq!(app.over_time().unwrap().main().0, life.0);
+    assert!(app.selected_storage().is_some_and(|k| device(&app, k).to_string() == other), "it stays chosen");
 }
