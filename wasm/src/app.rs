@@ -144,6 +144,8 @@ impl App {
     /// Two points in time, and more of what lies between them.
     pub(crate) fn between(&self, from: i64, to: i64, more: &str) -> String {
         let length = to.saturating_sub(from);
+        // Steps of an order have no length.
+        let more = if timeline::is_schedule(&self.model.trace) { "" } else { more };
         // So close that both ends would read alike: how long it is says more, and where by as many digits as tell it.
         if length.saturating_mul(1000) < to.saturating_sub(self.model.rows.zero()) {
             return format!("{} from {}", text::time(length), self.model.moment(from));
@@ -504,8 +506,11 @@ impl App {
         let whole = TimeView::around(first, last, self.view.width_px());
         // The limit is met exactly, so that the point under the pointer stays where it is up to there.
         let widest = whole.ns_per_px() * 1.25;
-        let factor = factor.max(self.view.ns_per_px() / widest);
-        self.view = self.view.zoom(x, factor);
+        let limited = factor.max(self.view.ns_per_px() / widest);
+        self.view = self.view.zoom(x, limited);
+        if factor < 1.0 {
+            self.view = self.view.in_sight(first, last);
+        }
     }
 
     fn pan(&mut self, dx: f64) {

@@ -424,18 +424,22 @@ impl Timeline<'_> {
             (g + w, RULER - 0.5),
             Stroke::solid(theme.line.toward(theme.dim, 30), 1.0),
         );
+        // All of it, with its unit: labels below it give way.
+        let mut free = f64::NEG_INFINITY;
         if let Some(base) = &axis.base {
-            let base = text::fit(base, TICK - 1.0, false, g - 8.0).unwrap_or_default();
-            scene.add(Text::new(4.0, 12.0, TICK - 1.0, theme.dim, base));
+            let base = Text::new(4.0, 12.0, TICK - 1.0, theme.dim, &**base);
+            free = base.bounds().2 + 8.0;
+            scene.add(base);
         }
         for tick in &axis.ticks {
             let half = text::width(&tick.label, TICK, false) / 2.0;
             // The outermost labels move inward, as far as they must to stay in the picture.
             let x = (g + tick.x).clamp(g + half - 12.0, scene.width - half - 1.0);
-            if self.cursor.is_some_and(|at| {
+            let is_below = self.cursor.is_some_and(|at| {
                 let (left, right) = self.cursor_tag(at);
                 left - 4.0 < x + half && x - half < right + 4.0
-            }) {
+            });
+            if is_below || x - half < free {
                 continue;
             }
             scene.line((g + tick.x, RULER - 5.0), (g + tick.x, RULER), Stroke::solid(theme.dim, 1.0));
@@ -563,7 +567,7 @@ pub(crate) fn origin(trace: &Trace) -> String {
         Source::Schedule { replay } if replay == "-" => {
             "an order of steps, that of the list; no times".to_owned()
         }
-        Source::Schedule { replay } => format!("an order of steps, {replay}; no times"),
+        Source::Schedule { replay } => format!("an order of steps, run --replay {replay}; no times"),
         Source::Imported { tool } => format!("recorded, read from {tool}"),
         Source::Unknown => String::new(),
     }

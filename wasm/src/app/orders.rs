@@ -13,8 +13,8 @@ pub(super) struct Orders {
     /// Why there are none that could be shown.
     why: Option<String>,
     shown: Option<usize>,
-    /// The times, while an order is shown.
-    times: Option<Box<(spanlift::Trace, Rows)>>,
+    /// The times and the marks in them, while an order is shown.
+    times: Option<Box<(spanlift::Trace, Rows, Vec<i64>)>>,
 }
 
 impl App {
@@ -61,9 +61,11 @@ impl App {
     pub fn show_order(&mut self, order: Option<usize>) -> bool {
         let Some(k) = order else {
             if let Some(times) = self.orders.times.take() {
-                (self.model.trace, self.model.rows) = *times;
+                let marks;
+                (self.model.trace, self.model.rows, marks) = *times;
                 self.orders.shown = None;
                 self.redrawn();
+                self.set_marks(marks);
             }
             return true;
         };
@@ -72,7 +74,8 @@ impl App {
         let trace = std::mem::replace(&mut self.model.trace, wanted.trace.clone());
         let rows = std::mem::replace(&mut self.model.rows, rows);
         // From one order to the other the times stay kept.
-        self.orders.times.get_or_insert_with(|| Box::new((trace, rows)));
+        let marks = self.marks().to_vec();
+        self.orders.times.get_or_insert_with(|| Box::new((trace, rows, marks)));
         self.orders.shown = Some(k);
         let (start, end) = wanted.around();
         let second = wanted.finding.slices.map(|(_, second)| second);
@@ -191,6 +194,24 @@ mod tests {
         assert_eq!((app.shown_order(), app.orders_of()), (None, Some(0)), "the finding stays chosen");
         assert_eq!(app.model.trace, before.0);
         assert_eq!(app.view(), before.1);
+    }
+
+    #[test]
+    fn an_order_has_no_lengths_of_time_and_marks_of_its_own() {
+        let mut app = app();
+        app.set_at(Some(7));
+        app.key("m", false);
+        assert!(app.select_finding(0) && app.show_order(Some(0)));
+        assert_eq!(app.marks(), [0; 0]);
+        assert_eq!(app.between(7_000, 8_000, ": 1 µs"), "step 8 to step 9");
+        app.set_at(Some(2_000));
+        app.key("m", false);
+        assert_eq!(app.marks(), [2_000]);
+        assert!(app.show_order(Some(1)));
+        assert_eq!(app.marks(), [0; 0]);
+        app.show_order(None);
+        assert_eq!(app.marks(), [7]);
+        assert!(app.between(7_000, 8_000, ": 1 µs").ends_with(": 1 µs"));
     }
 
     #[test]

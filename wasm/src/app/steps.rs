@@ -95,7 +95,14 @@ impl App {
         }
     }
 
-    /// Goes to the end of the next call, or of the one before; without a program to the next mark or value of a counter.
+    /// The point in time that the state is told of: the chosen one, else the end of what is selected of a program.
+    fn told_at(&self) -> Option<i64> {
+        let done = || Some(self.model.trace.slices.end[self.selected_command().and(self.selected)? as usize]);
+        self.at().or_else(done)
+    }
+
+    /// Goes to the end of the call after the one whose state is told, or before; without a program to the next mark or value of a
+    /// counter.
     pub(super) fn step_call(&mut self, by: isize) {
         if self.model.trace.program.is_none() {
             return self.step_sample(by);
@@ -105,7 +112,7 @@ impl App {
             calls.extend(of.call.map(|(_, end)| (end, command, of.slice)));
         }
         calls.sort_unstable();
-        let now = self.at().map(|at| {
+        let now = self.told_at().map(|at| {
             // Calls that end together are stepped through one by one.
             let chosen = self.selected_command();
             (at, calls.iter().find(|c| c.0 == at && Some(c.1) == chosen).map_or(usize::MAX, |c| c.1))
@@ -176,8 +183,7 @@ impl App {
     pub fn state(&self) -> Option<State> {
         let program = self.model.trace.program.as_ref()?;
         let times = times(&self.model.trace);
-        let done = || Some(self.model.trace.slices.end[self.selected_command().and(self.selected)? as usize]);
-        let at = self.at().or_else(done)?;
+        let at = self.told_at()?;
         let n_calls = times.iter().filter(|t| t.call.is_some()).count();
         let is_back =
             |&c: &usize| times[c].call.is_some_and(|(_, end)| end <= at) && self.is_made(c, at, &times);
@@ -405,6 +411,30 @@ mod tests {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
         }
+    }
+
+    #[test]
+    fn steps_go_on_from_the_selected_call() {
+        let mut calls: Vec<(i64, usize)> = Vec::new();
+        for (command, of) in times(&app().model.trace).iter().enumerate() {
+            calls.extend(of.call.map(|(_, end)| (end, command)));
+        }
+        calls.sort_unstable();
+        for k in 1..calls.len() - 1 {
+            for (key, wanted) in [("]", calls[k + 1]), ("[", calls[k - 1])] {
+                let mut app = app();
+                let slice = times(&app.model.trace)[calls[k].1].slice;
+                app.select(Some(slice));
+                app.key(key, false);
+                assert_eq!((app.at(), app.selected_command()), (Some(wanted.0), Some(wanted.1)), "{k} {key}");
+            }
+        }
+        // From work on with the call that is made next: those that the state counts have returned.
+        let mut app = app();
+        assert!(app.select_command(6));
+        let (n, _) = app.state().unwrap().calls;
+        app.key("]", false);
+        assert_eq!(app.at(), Some(calls[n.min(calls.len() - 1)].0));
     }
 
     #[test]

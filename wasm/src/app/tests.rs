@@ -171,6 +171,57 @@ fn the_wheel_scrolls_zooms_at_the_pointer_and_pans() {
 }
 
 #[test]
+fn what_is_zoomed_out_to_is_in_sight_wherever_the_pointer_is() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let mut app = App::new(Model::new("crowd", crowd(seed, 80)), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let (first, last) = app.model.extent();
+        let (left, width) = app.plot();
+        for _ in 0..12 {
+            let at = left + random.below(width as u64) as f64;
+            app.wheel((at, 100.0), (0.0, -(random.below(400) as f64)), Turn::Zoom);
+            app.wheel((at, 100.0), (random.below(3000) as f64 - 1500.0, 0.0), Turn::Pan);
+        }
+        for _ in 0..80 {
+            let at = left + random.below(width as u64) as f64;
+            app.wheel((at, 100.0), (0.0, 120.0), Turn::Zoom);
+            let (x0, x1) = (app.view().x_from_time(first), app.view().x_from_time(last));
+            assert!(x0 < width && 0.0 < x1, "seed {seed}: {x0} to {x1}");
+            let is_all = 0.0 <= x0 + 1e-6 && x1 <= width + 1e-6;
+            assert!(x1 - x0 > width || is_all, "seed {seed}: {x0} to {x1} of {width}");
+        }
+        assert!(app.view().start_ns() <= first && last <= app.view().end_ns(), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_base_of_an_axis_has_its_unit_and_nothing_over_it() {
+    let mut app = App::new(Model::new("crowd", crowd(1, 80)), Theme::LIGHT);
+    // Far from the beginning, where a base is named.
+    let last = 1_999_999_937;
+    app.reach(Some((0, 2_000_000_000)));
+    let mut n = 0;
+    for width in [420.0, 700.0, 1100.0] {
+        app.resize(width, 320.0);
+        app.pointer_left();
+        for length in [7, 20, 45, 130] {
+            app.show(last - 9_999 - length, last - 9_999);
+            let scene = app.scene();
+            if let Some(base) = scene.texts().find(|text| text.text.starts_with("from ")) {
+                n += 1;
+                assert!(base.text.ends_with(" s") && !base.text.contains('…'), "{}", base.text);
+                let right = base.bounds().2;
+                for label in scene.texts().filter(|t| t.y < RULER && t.text.starts_with(['+', '-'])) {
+                    assert!(right <= label.bounds().0, "{} below {}", label.text, base.text);
+                }
+            }
+        }
+    }
+    assert!(n > 3, "{n}");
+}
+
+#[test]
 fn a_click_selects_and_a_drag_does_not() {
     let mut app = app();
     let (x, y) = middle(&app, 6);
@@ -209,11 +260,11 @@ fn a_click_selects_and_a_drag_does_not() {
     drags(&mut app, (x - 30.0, y), (x + 30.0, y - 30.0), Grip::Main);
     assert_eq!(app.lanes(), Some((row - 1, row)), "up as well as down");
     app.shift_row(row, -1);
-    assert_eq!(
-        (app.range(), app.lanes()),
-        (part, None),
-        "rows that stand elsewhere are not those that were chosen"
-    );
+    assert_eq!((app.range(), app.lanes()), (part, Some((row - 1, row))), "the same two");
+    app.set_group(Group::Kind);
+    assert_eq!((app.range(), app.lanes()), (None, None), "rows that are gone: not silently a range of all");
+    app.set_group(Group::Stream);
+    app.set_range(part);
     // Beside all slices: with shift, as from the menu, the range stays.
     let (right, name) = (app.plot().0 + app.plot().1 - 3.0, app.frame.row(row).0 + 6.0);
     for (grip, range) in [(Grip::Range, part), (Grip::Main, None)] {
