@@ -88,8 +88,8 @@ mod tests {
                 "2 transfers: cpu -> cuda:0 16 B, cuda:0 -> cpu 16 B; 32 B in all",
                 "cpu holds 32 B: input 16 B, result 16 B",
                 "cuda:0 holds 32 B: weights 16 B, between 16 B",
-                "x = [1, -2], of length 2.2361",
-                "y = A x = [2, -4], of length 4.4721",
+                "x = [1, -2], of norm 2.2361",
+                "y = A x = [2, -4], of norm 4.4721",
                 "the dot test passed: <Ax, y> = <x, A^H y> up to 5.3e-15",
             ]
         );
@@ -99,7 +99,7 @@ mod tests {
         assert!(
             model.listing.is_some_and(|listing| listing.lines.iter().any(|line| line.starts_with("copy")))
         );
-        assert!(model.told.iter().any(|note| note.text == "y = A x = [2, -4], of length 4.4721"));
+        assert!(model.told.iter().any(|note| note.text == "y = A x = [2, -4], of norm 4.4721"));
     }
 
     /// What a runner found is told in place of what the reference says.
@@ -113,7 +113,7 @@ mod tests {
         let result = plan.result(&run.finals).unwrap();
         assert_eq!(result.reals(), [2.0, -4.0]);
         let other = Array::new(result.space().clone(), [7.0, 0.5]).unwrap();
-        assert_eq!(applied.told(Some(other)).0.last().unwrap().text, "y = A x = [7, 0.5], of length 7.0178");
+        assert_eq!(applied.told(Some(other)).0.last().unwrap().text, "y = A x = [7, 0.5], of norm 7.0178");
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             assert!(is_operator(&file), "{file}");
             let written = Written::read(&file).unwrap();
             assert_eq!(written.program, *a.plan().unwrap().program());
-            assert!(lines(&written.told()).contains(&"y = A x = [2, 2], of length 2.8284"), "{file}");
+            assert!(lines(&written.told()).contains(&"y = A x = [2, 2], of norm 2.8284"), "{file}");
         }
         let named = a.to_json(Weights::ByName).unwrap();
         let why = Written::read(&named).map(|written| written.program).unwrap_err();

@@ -48,8 +48,8 @@ fn an_operator_gives_the_same_wherever_it_runs() {
     for line in [
         "  2 transfers: cpu -> cuda:0 24 B, cuda:0 -> cpu 16 B; 40 B in all",
         "  cuda:0 holds 88 B: weights 48 B, between 40 B",
-        "  x = [1, 10, 100], of length 100.5",
-        "  y = A x = [321, 654], of length 728.53",
+        "  x = [1, 10, 100], of norm 100.5",
+        "  y = A x = [321, 654], of norm 728.53",
     ] {
         assert!(text.out.lines().any(|said| said == line), "{line:?} in {}", text.out);
     }

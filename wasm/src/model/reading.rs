@@ -52,7 +52,7 @@ fn read(trace: &Trace) -> String {
     let import = &trace.import;
     match &trace.program {
         Some(program) => format!("{}, {n_slices}", text::count(program.len(), "command")),
-        None if import.n_events > 0 => format!(
+        None if import.n_events > 0 || trace.slices.is_empty() => format!(
             "{}, {} dropped, {n_slices}",
             text::count(usize::try_from(import.n_events).unwrap_or(usize::MAX), "event"),
             grouped(import.dropped)

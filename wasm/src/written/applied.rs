@@ -192,7 +192,7 @@ fn moved(plan: &Plan) -> String {
     words
 }
 
-/// The length of a vector and its first values.
+/// The norm of a vector and its first values.
 fn shown(name: &str, of: &Array) -> String {
     let values = of.values();
     // Of parts of the largest value: squares of the values themselves may leave the range of numbers.
@@ -203,7 +203,7 @@ fn shown(name: &str, of: &Array) -> String {
     let first: Vec<String> = values.iter().take(MOST_SHOWN).map(|z| complex(*z)).collect();
     let rest = if values.len() > MOST_SHOWN { ", …" } else { "" };
     let length =
-        if norm.is_finite() { format!("of length {}", real(norm)) } else { "which overflows".to_owned() };
+        if norm.is_finite() { format!("of norm {}", real(norm)) } else { "which overflows".to_owned() };
     format!("{name} = [{}{rest}], {length}", first.join(", "))
 }
 
@@ -242,11 +242,11 @@ mod tests {
             let text = shown("x", &Array::new(line.clone(), values).unwrap());
             assert!(text.ends_with(length), "{text}");
         };
-        check([3e-200, 4e-200], "of length 5.0000e-200");
-        check([3e200, -4e200], "of length 5.0000e200");
-        check([3.0, 4.0], "of length 5");
-        check([1e200, 1.0], "of length 1.0000e200");
-        check([0.0, 0.0], "of length 0");
+        check([3e-200, 4e-200], "of norm 5.0000e-200");
+        check([3e200, -4e200], "of norm 5.0000e200");
+        check([3.0, 4.0], "of norm 5");
+        check([1e200, 1.0], "of norm 1.0000e200");
+        check([0.0, 0.0], "of norm 0");
         check([1.7e308, 1.7e308], "which overflows");
     }
 
