@@ -446,6 +446,36 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await visit.close();
 });
 
+test("below a timeline a snapshot has its strip, and says which moment it shows", async () => {
+  const at = 1_790_000_000_000_000;
+  const file = room.files.write("below.pickle", snapshot(at + 10));
+  const kernel = (ts, dur, c) => [
+    { ph: "X", cat: "cuda_runtime", name: "cudaLaunchKernel", pid: 1, tid: 1, ts, dur: 0.5, args: { correlation: c } },
+    { ph: "X", cat: "kernel", name: "scale", pid: 0, tid: 7, ts: ts + 0.5, dur, args: { device: 0, stream: 7, correlation: c } },
+  ];
+  const trace = room.files.write("above.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(40, 3, 2)] }));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "below.html", trace, file));
+  const canvas = await harness.ready(visit.page);
+  await visit.page.keyboard.press("c");
+  const [below, strip] = [".sl-beside canvas.sl-canvas[data-ready]", ".sl-beside .sl-strip"].map((part) => visit.page.locator(part));
+  await harness.eventually(() => strip.isVisible(), "the snapshot has no strip");
+  const head = visit.page.locator(".sl-beside-head small");
+  const says = (words) => harness.eventually(async () => (await harness.words(head)) === words, words);
+  await says("the end, after 6 events");
+  const box = await strip.boundingBox();
+  await visit.page.mouse.click(box.x + box.width / 2, box.y + 20);
+  await says("event 3 of 6");
+  // A point in time before all that was recorded is the beginning, and one behind it the end.
+  const { start, end, x, width } = await canvas.evaluate(({ dataset: d }) => ({ start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth) }));
+  const plot = await canvas.boundingBox();
+  for (const [ns, words] of [[1_000, "event 0 of 6"], [40_000, "the end, after 6 events"]]) {
+    await visit.page.mouse.click(plot.x + x + ((ns - start) / (end - start)) * width, plot.y + 8);
+    await says(words);
+  }
+  assert.equal(await below.count(), 1);
+  await visit.close();
+});
+
 test("two snapshots are drawn to one scale, each with its past, and what sets them apart is said", async () => {
   const at = 1_790_000_000_000_000;
   const files = [room.files.write("less.pickle", snapshot(at)), room.files.write("more.pickle", snapshot(at + 60_000_000, 4)), room.files.write("layout.json", JSON.stringify(LAYOUT))];

@@ -178,7 +178,7 @@ test("the address brings back what if, and what is compared", async () => {
   await again.page.evaluate(() => (location.hash = "#beside=1,20000"));
   await says(again.page.locator(".sl-beside-head b"), /^aligned, 20 µs later:$/);
   await again.page.evaluate(() => (location.hash = "#beside=7"));
-  await says(again.page.locator(".sl-refused").first(), /the address compares with item 7, and there is none but 0 to 1/);
+  await says(again.page.locator(".sl-refused").first(), /^item 8 of this address is not in the page/);
   await again.page.evaluate(() => (location.hash = "#"));
   await harness.eventually(async () => !(await again.page.locator(".sl-beside").isVisible()), "the second timeline stayed");
   for (const each of [visit, again]) await each.close();
@@ -354,7 +354,7 @@ test("in the pane below keys and drags do what its list says, and the list says 
   const here = await listed(pane.locator(".sl-keys"));
   await visit.page.locator("[data-do=keys]").first().click();
   const all = await listed(visit.page.locator(".sl-keys").first());
-  assert.deepEqual(all.filter((key) => !here.includes(key)), ["drag the strip", "shift F10", "/", "E", "I", "alt ← →", "C", "L, X, P", "V"]);
+  assert.deepEqual(all.filter((key) => !here.includes(key)), ["drag the strip", "shift F10", "E", "L, X, P", "V"]);
   assert.ok(here.every((key) => all.includes(key)));
   assert.doesNotMatch(await harness.words(pane.locator(".sl-keys")), /lane moves/);
   for (const list of [plot, visit.page.locator(".sl-plot").first()]) {
@@ -365,7 +365,7 @@ test("in the pane below keys and drags do what its list says, and the list says 
   const shown = () => visit.page.evaluate(() => JSON.stringify([[...document.querySelectorAll(".sl-canvas")].map(({ dataset }) => ({ ...dataset })), document.querySelectorAll(".sl-menu").length, document.activeElement.className]));
   await plot.focus();
   const still = await shown();
-  for (const key of ["Shift+F10", "/", "e", "i", "c", "Alt+ArrowUp"]) await visit.page.keyboard.press(key);
+  for (const key of ["Shift+F10", "e", "Alt+ArrowUp"]) await visit.page.keyboard.press(key);
   await new Promise((wake) => setTimeout(wake, 400));
   assert.equal(await shown(), still);
   assert.ok(await pane.isVisible());
@@ -383,6 +383,81 @@ test("in the pane below keys and drags do what its list says, and the list says 
   await visit.page.keyboard.up("Alt");
   const near = await until(below, (s) => s.end - s.start < (before.end - before.start) / 8, "the drag does not zoom");
   await until(canvas, (s) => Math.abs((s.end - s.start) / (near.end - near.start) - 1) < 0.01, "what is above does not follow");
+  await visit.close();
+});
+
+test("from the pane below keys search, ask what if, go back and close it, and what is chosen there is told", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.keyboard.press("c");
+  const pane = visit.page.locator(".sl-beside");
+  const below = pane.locator(".sl-canvas[data-ready]");
+  await below.waitFor();
+  const right = visit.page.locator(".sl-right").first();
+  const tells = (pattern) => harness.eventually(async () => pattern.test(await harness.words(right)), String(pattern));
+  const plot = pane.locator(".sl-plot");
+  await plot.focus();
+  await visit.page.keyboard.press("ArrowRight");
+  await until(below, (s) => s.slice !== "", "nothing is chosen below");
+  await tells(/SELECTED\s+below\s+outer/i);
+  await visit.page.keyboard.press("r");
+  await tells(/below\s+outer[^]*0 ns to 30 µs: 30 µs[^]*kernel/);
+  assert.equal((await state(canvas)).range, "");
+  await visit.page.locator("[data-finding]").first().click();
+  await tells(/SELECTED\s+scale/i);
+  assert.doesNotMatch(await harness.words(right), /outer/);
+  await holds(visit, /finding=0/);
+  await plot.focus();
+  await visit.page.keyboard.press("/");
+  assert.ok(await visit.page.locator(".sl-search").first().evaluate((field) => field === document.activeElement));
+  await plot.focus();
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await harness.eventually(async () => !/finding=0/.test(await hash(visit)), "alt left did nothing");
+  await plot.focus();
+  await visit.page.keyboard.press("i");
+  await harness.eventually(() => visit.page.locator(".sl-if form").first().isVisible(), "I did nothing");
+  await plot.focus();
+  await visit.page.keyboard.press("c");
+  await harness.eventually(() => pane.isHidden(), "C did nothing");
+  await visit.close();
+});
+
+test("marks in an order are its own, and the address has them", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const marks = visit.page.locator(".sl-marks").first();
+  await visit.page.locator(".sl-plot").focus();
+  for (const key of ["]", "m", "Escape"]) await visit.page.keyboard.press(key);
+  await says(marks, /^A\s*[\d.]+ .s$/);
+  for (const key of ["n", "o"]) await visit.page.keyboard.press(key);
+  await until(canvas, (s) => s.order === "0", "no order is shown");
+  await harness.eventually(() => marks.isHidden(), "a mark of the times is in the order");
+  for (const key of ["m", "r"]) await visit.page.keyboard.press(key);
+  await says(marks, /^A\s*step \d+$/);
+  await says(visit.page.locator("[data-totals] > b").first(), /^step \d+ to step \d+$/);
+  await holds(visit, /marks=\d+.*order=0/);
+  const again = await room.chromium.open(page);
+  await harness.ready(again.page);
+  await again.page.evaluate((hash) => (location.hash = hash), await hash(visit));
+  await says(again.page.locator(".sl-marks").first(), /^A\s*step \d+$/);
+  await visit.page.locator(".sl-plot").focus();
+  for (const key of ["Escape", "Escape"]) await visit.page.keyboard.press(key);
+  await until(canvas, (s) => s.order === "", "the order stays");
+  await says(marks, /^A\s*[\d.]+ .s$/);
+  for (const each of [visit, again]) await each.close();
+});
+
+test("alt and an arrow on the strip goes back as it does anywhere", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  await visit.page.waitForTimeout(500);
+  await visit.page.keyboard.press("w");
+  const near = await until(canvas, (s) => s.end - s.start < whole.end - whole.start, "not zoomed");
+  await visit.page.waitForTimeout(500);
+  await visit.page.locator(".sl-strip").first().focus();
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await until(canvas, (s) => s.start === whole.start && s.end === whole.end, `not back from ${near.start}`);
   await visit.close();
 });
 

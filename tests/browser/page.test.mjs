@@ -533,6 +533,43 @@ test("a page of 1440 x 900 that is shown at twice the size scrolls, and nothing 
   await visit.close();
 });
 
+test("in windows of middle width nothing lies over another part, and the timeline can be read", async () => {
+  for (const [width, height] of [[700, 600], [683, 467], [800, 500], [960, 700]]) {
+    for (const key of ["", "c"]) {
+      const visit = await room.chromium.open(several, { width, height });
+      await harness.ready(visit.page);
+      if (key) {
+        await visit.page.keyboard.press(key);
+        await visit.page.locator(".sl-beside .sl-canvas[data-ready]").waitFor();
+      }
+      const parts = [".sl-plot", ".sl-room", ".sl-legend", ".sl-right"];
+      await harness.eventually(async () => {
+        const boxes = await visit.page.evaluate((parts) => parts.map((part) => document.querySelector(part).getBoundingClientRect()).filter((box) => box.height), parts);
+        return boxes[0].height >= 180 && boxes.every((box, k) => !k || boxes[k - 1].bottom <= box.top + 0.5);
+      }, `parts lie over each other at ${width} x ${height} ${key}`);
+      await visit.close();
+    }
+  }
+});
+
+test("the finding that N goes to is in sight in the list", async () => {
+  const text = ["stream a, b", "device d 4MiB"];
+  for (let k = 0; k < 7; k += 1) text.push(`kernel one${k} on a writes d for 5us`, `kernel two${k} on b writes d for 5us`);
+  const visit = await room.chromium.open(await harness.viewed(room.files, "races.html", room.files.write("races.txt", text.join("\n"))));
+  await harness.ready(visit.page);
+  const list = visit.page.locator(".sl-findings");
+  const isSeen = async () => {
+    const [outer, inner] = await Promise.all([list.boundingBox(), visit.page.locator("[data-finding][aria-current=true]").boundingBox()]);
+    return inner && outer.y - 1 <= inner.y && inner.y + inner.height <= outer.y + outer.height + 1;
+  };
+  await visit.page.locator(".sl-plot").focus();
+  for (const key of ["N", "N", "n", "n", "n"]) {
+    await visit.page.keyboard.press(key === "N" ? "Shift+N" : key);
+    await harness.eventually(isSeen, `after ${key} the finding is out of sight`);
+  }
+  await visit.close();
+});
+
 test("two hundred things done at random leave the page alive", async () => {
   const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);

@@ -407,6 +407,57 @@ test("a program is edited in the page, with its errors in place and examples to 
   await visit.close();
 });
 
+test("the address of a program says which one it is, and what was edited is not left without a question", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const hash = () => visit.page.evaluate(() => location.hash);
+  const holds = (pattern) => harness.eventually(async () => pattern.test(await hash()), `no ${pattern} in the address`);
+  const asked = [];
+  visit.page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    dialog.accept();
+  });
+  const other = async (address) => {
+    const again = await room.chromium.open(page);
+    await harness.ready(again.page);
+    await again.page.evaluate((hash) => (location.hash = hash), address);
+    return again;
+  };
+  await visit.page.locator("[data-finding]").first().click();
+  await holds(/finding=0/);
+  await visit.page.keyboard.press("e");
+  const area = visit.page.locator(".sl-source");
+  await harness.eventually(() => area.isVisible(), "no editor");
+  // An example has a name.
+  await visit.page.locator(".sl-examples").selectOption("strategy-a");
+  await holds(/program=strategy-a/);
+  const named = await other(await hash());
+  await says(named.page.locator(".sl-name"), /strategy A/);
+  await named.close();
+  await visit.page.reload();
+  await harness.ready(visit.page);
+  await says(visit.page.locator(".sl-name"), /strategy A/);
+  assert.deepEqual(asked, [], "an example comes back by itself");
+  // A text of one's own has none.
+  await visit.page.keyboard.press("e");
+  await harness.eventually(() => area.isVisible(), "no editor");
+  await area.fill(RACE.replace("120us", "240us"));
+  await holds(/program=edited/);
+  const unknown = await other(await hash());
+  await says(unknown.page.locator(".sl-refused"), /the edited program of this address is not in the page/);
+  await unknown.close();
+  // Steps back end where the program was another one.
+  await area.press("Escape");
+  await visit.page.waitForTimeout(600);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await visit.page.waitForTimeout(600);
+  assert.doesNotMatch(await hash(), /finding|slice|strategy/);
+  await visit.page.reload();
+  assert.deepEqual(asked, ["beforeunload"]);
+  await visit.close();
+});
+
 test("an operator is planned, applied and edited in the page", async () => {
   const text = `operator two rows
 machine h200-pcie5
@@ -417,7 +468,7 @@ A = to(cuda:0) -> W -> to(cpu)
   const visit = await room.chromium.open(await harness.viewed(room.files, "operator.html", room.files.write("operator.txt", text)));
   const canvas = await harness.ready(visit.page);
   const told = visit.page.locator(".sl-told");
-  await says(told, /y = A x = \[321, 654\], of length 728\.53/);
+  await says(told, /y = A x = \[321, 654\], of norm 728\.53/);
   await says(told, /2 transfers: cpu -\u2060> cuda:0 24 B, cuda:0 -\u2060> cpu 16 B/);
   await says(visit.page.locator(".sl-findings"), /Every access is ordered/);
   const once = await state(canvas);
@@ -599,6 +650,21 @@ test("what if: the changed program lies below, with what it would save", async (
   await says(then, /nonsense/);
   await visit.page.locator(".sl-if [type=reset]").first().click();
   await harness.eventually(async () => !(await pane.isVisible()), "the second timeline stayed");
+  await visit.close();
+});
+
+test("what if: closing what lies below takes its controls back", async () => {
+  const visit = await room.chromium.open(slow);
+  await harness.ready(visit.page);
+  await visit.page.keyboard.press("i");
+  await visit.page.keyboard.press("Space");
+  const [then, pane] = [visit.page.locator(".sl-then").first(), visit.page.locator(".sl-beside")];
+  await says(then, /^now .*, then /);
+  await harness.eventually(() => pane.isVisible(), "no second timeline");
+  await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
+  await harness.eventually(() => pane.isHidden(), "the second timeline stayed");
+  await says(then, /^$/);
+  assert.equal(await visit.page.locator("[name=pin]").first().isChecked(), false);
   await visit.close();
 });
 
@@ -1073,7 +1139,7 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
   // While a text is wrong the code is that of the program before, and says so.
   const [good, area] = [await code.innerText(), visit.page.locator(".sl-source")];
   await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
-  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nUntil then everything else shows the program as it was before\.$/);
+  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nUntil then all else shows the program as it was\.$/);
   assert.deepEqual([await code.innerText(), await code.evaluate((c) => getComputedStyle(c).borderTopStyle)], [good, "dashed"]);
   await area.fill(RACE);
   await harness.eventually(async () => (await code.evaluate((c) => getComputedStyle(c).borderTopStyle)) === "solid", "the code still looks old");

@@ -13,7 +13,7 @@ const choosing = (view, strip, n) => {
   });
   strip.addEventListener("pointermove", (event) => n() && event.buttons && at(event));
   strip.addEventListener("keydown", (event) => {
-    if (!n()) return;
+    if (!n() || event.altKey) return;
     const key = { ArrowLeft: "[", ArrowRight: "]" }[event.key];
     if (key) view.key(key, event.shiftKey);
     else if (event.key === "Home" || event.key === "End") view.moment(event.key === "End" ? n() : 0);
@@ -27,6 +27,7 @@ const choosing = (view, strip, n) => {
 const against = (view, place, root) => {
   const [part, card] = [place.querySelector(".sl-compared-part"), place.querySelector("[data-compared]")];
   let [before, n, timer, device] = ["", 0, 0];
+  const at = make("small");
   const shown = () => [place, root].map((one) => one.querySelector(".sl-canvas")?.dataset ?? {});
   const say = (other) => {
     const told = JSON.parse(view.compared(other) ?? "null");
@@ -37,31 +38,29 @@ const against = (view, place, root) => {
     card.replaceChildren(make("dl", {}, ...rows), ...told.only.flatMap(([words, lines]) => [make("b", { textContent: words }), ...(lines.length ? [list(lines)] : [])]));
   };
   return {
-    /** Below is a snapshot from now on: a strip chooses its moments. */
+    /** Which moment is shown below. */
+    at,
+    /** Below may be a snapshot: a strip chooses its moments. */
     mounted: (other) => choosing(other, root.querySelector(".sl-strip"), () => n),
     /** Either was drawn; says whether it was another moment or block than before. */
     drawn(other) {
       const are = view.level(other);
-      const now = are ? shown().map(({ told }) => told).join("|") : "";
+      const now = other.times().length ? "" : shown().map(({ told }) => told).join("|");
+      if (!are) part.hidden = true;
       if (now === before) return false;
       before = now;
       clearTimeout(timer);
-      if (!are) {
-        part.hidden = true;
-        n = 0;
-        return false;
-      }
-      const { past, ...of } = JSON.parse(other.told());
-      [n, device] = [of.moments ?? 0, of.device];
+      const { past, ...of } = now ? JSON.parse(other.told()) : {};
+      [n, device, at.textContent] = [of.moments ?? 0, of.device, of.at];
       if (past) timer = setTimeout(() => other.look_back(), 50);
       // All blocks of both are gone through: once a hand that moves through their pasts has come to rest.
-      else timer = setTimeout(say, part.hidden ? 0 : 150, other);
+      else if (are) timer = setTimeout(say, part.hidden ? 0 : 150, other);
       return true;
     },
     /** Nothing is below any more. */
     ended() {
       clearTimeout(timer);
-      before = "";
+      [before, n] = ["", 0];
       part.hidden = true;
       view.alone();
     },

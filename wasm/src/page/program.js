@@ -10,9 +10,9 @@ const beside = (view, place) => {
   const align = button("align", "starts of the selected slices below each other");
   const close = button("close");
   const root = make("div", { className: "spanlift" });
-  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
-  place.append(pane);
   const pair = against(view, place, root);
+  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, pair.at, near, all, choice, align, close), root);
+  place.append(pane);
   let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], "", []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
@@ -37,7 +37,8 @@ const beside = (view, place) => {
   const together = (a, b, k) => {
     const at = a.wall();
     if (at === undefined || at === walls[k]) return;
-    b.go_wall(at);
+    // Where a timeline leads, a snapshot shows its beginning before its first event; two snapshots may be of two runs.
+    b.go_wall(at, a.times().length > 0);
     walls = [view.wall(), other.wall()];
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
@@ -48,6 +49,7 @@ const beside = (view, place) => {
     from = null;
     pressed();
     level([view]);
+    use(false);
     pair.ended();
     view.reach(0, 0);
     // What made the time on screen longer than the first lasts is gone.
@@ -127,6 +129,7 @@ const beside = (view, place) => {
           named();
           clearTimeout(resting);
           resting = setTimeout(() => other.tell(), 300);
+          if (!below.hidden) use(true);
           // The address has the moment of a snapshot.
           if (!pane.hidden && pair.drawn(other)) note();
           // Who is pointed at leads.
@@ -143,7 +146,31 @@ const beside = (view, place) => {
     offer();
     note();
   };
-  for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
+  // What is selected is told of the one that was used last.
+  const card = place.querySelector("[data-selection]");
+  const below = make("div", { className: "sl-card" });
+  let used = "";
+  const use = (is) => {
+    below.hidden = !is;
+    card.hidden = is;
+    const state = is && Object.values(root.querySelector(".sl-canvas").dataset).join();
+    if (!is || state === used) return;
+    used = state;
+    const { range } = JSON.parse(other.told());
+    below.replaceChildren(make("small", { textContent: "below" }), ...root.querySelector("[data-selection]").cloneNode(true).children);
+    if (range) below.append(make("b", { textContent: range.words }), rows(["kind", "n", "time, bytes, rate"], range.kinds));
+  };
+  card.after(below);
+  below.hidden = true;
+  // These keys are about the page, whichever of the two has the focus.
+  const goes = ({ key, altKey }) => /^(Tab|[ci/])$/i.test(key) || (altKey && /^Arrow[LR]/.test(key));
+  for (const kind of ["click", "keydown"]) {
+    pane.addEventListener(kind, (event) => {
+      if (root.contains(event.target)) use(true);
+      if (!goes(event)) event.stopPropagation();
+    });
+    place.addEventListener(kind, (event) => pane.contains(event.target) || use(false));
+  }
   new ResizeObserver(() => room.hidden || fit()).observe(place);
   // In a narrow page everything between the bars scrolls.
   place.querySelector(".sl-body").addEventListener("scroll", () => room.hidden || fit());
@@ -160,7 +187,8 @@ const beside = (view, place) => {
     reach();
   };
   choice.addEventListener("change", compare);
-  close.addEventListener("click", hide);
+  // The controls that it came from are as they were, which closes it.
+  close.addEventListener("click", () => (from === "item" ? hide() : place.querySelector(".sl-if form").reset()));
   align.addEventListener("click", () => {
     const [now, then] = [view.times(), other.times()];
     const are = now.length > 4 && then.length > 4;
@@ -207,15 +235,15 @@ const beside = (view, place) => {
       const [[item, by, ...on], n] = [words.split(",").map(Number), view.names().split("\n").length];
       if (words && item >= 0 && item < n) {
         compareWith(item);
-        if (!view.times().length && !other.times().length) {
-          // Of two snapshots each has a moment of its own, which nobody leads to.
+        if (!other.times().length) {
+          // A snapshot has a moment of its own, which nobody leads to.
           if (by >= 0) pair.go(other, by, ...on);
           walls = [view.wall(), other.wall()];
         } else if (by) alignBy(by);
         return;
       }
       if (from === "item") hide();
-      if (words) throw new Error(`the address compares with item ${words.split(",")[0]}, and there is none but 0 to ${n - 1}`);
+      if (words) throw new Error(missing(item));
     },
   };
 };
@@ -247,17 +275,29 @@ const program = (view, place, second, packed) => {
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew, kept] = [{}, 0, false, null];
   const isEditing = () => !area.hidden;
+  /** Of items that were edited the text that they had first, and what the one is called that they have now: nothing, as an example, or "edited". */
+  const [firsts, names] = [new Map(), new Map()];
+  let edits = 0;
+  const called = () => names.get(view.item()) ?? "";
+  const take = (text) => {
+    const [item, source] = [view.item(), view.source().replace(/\r\n?/g, "\n")];
+    view.edit(text);
+    if (!firsts.has(item)) firsts.set(item, source);
+    if (source !== text) edits += 1;
+    names.set(item, text === firsts.get(item) ? "" : (shipped.find((each) => each.source === text)?.name ?? "edited"));
+  };
+  addEventListener("beforeunload", (event) => (wrong.textContent || [...names.values()].includes("edited")) && event.preventDefault());
 
   /** The line that a message is about, where it names one. */
   const lineOf = (message) => Number(/line (\d+)/.exec(message)?.[1] ?? 0);
   const run = () => {
     let message = "";
     try {
-      view.edit(area.value);
+      take(area.value);
     } catch (error) {
       message = String(error?.message ?? error);
     }
-    wrong.textContent = message && `${message}\nUntil then everything else shows the program as it was before.`;
+    wrong.textContent = message && `${message}\nUntil then all else shows the program as it was.`;
     wrong.hidden = !message;
     area.setAttribute("aria-invalid", String(message !== ""));
     coded.classList.toggle("is-old", message !== "");
@@ -429,6 +469,14 @@ const program = (view, place, second, packed) => {
 
   return {
     edit: () => edit(),
+    called,
+    edits: () => edits,
+    /** The example of this name in place of what is shown, unless it is that; says whether that is what is shown then. */
+    becomes(name) {
+      const source = shipped.find((each) => each.name === name)?.source;
+      if (source && name !== called()) take(source);
+      return !name || name === called();
+    },
     /** The program as it stands on screen: the lines in sight, its text while it is edited, or the other language. */
     lines() {
       if (isEditing()) return area.value;

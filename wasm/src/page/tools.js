@@ -243,7 +243,7 @@ const tools = (view, place, alone, { module, examples }) => {
   strip.addEventListener("pointercancel", () => shown(chosen, (drag = null)));
   strip.addEventListener("keydown", (event) => {
     const key = { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" }[event.key];
-    if (told.moments || !key) return;
+    if (told.moments || !key || event.altKey) return;
     view.key(key, event.shiftKey);
     event.preventDefault();
     event.stopPropagation();
@@ -404,6 +404,9 @@ const tools = (view, place, alone, { module, examples }) => {
       if (told.past) setTimeout(() => view.look_back(), 50);
       if (typeof told.left === "number" && wholes.has(item)) read(told).catch((error) => refuse([`${error?.message ?? error}`]));
       text.told(told);
+      // Where the list of findings scrolls by itself the current one comes into sight.
+      const [list, current] = [".sl-findings", "[data-finding][aria-current=true]"].map(part);
+      if (list.scrollHeight > list.clientHeight) current?.scrollIntoView({ block: "nearest" });
       // A program that was just made is there to be edited.
       if (isMade) {
         isMade = false;
@@ -482,6 +485,8 @@ const tools = (view, place, alone, { module, examples }) => {
   update();
 };
 
+const missing = (item) => `item ${item + 1} of this address is not in the page: open its file first`;
+
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
 const whole = (view, place, { arranged, search, find, second, text, refuse }) => {
   const part = (selector) => place.querySelector(selector);
@@ -497,15 +502,17 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
     if (item >= view.names().split("\n").length) {
       // What else the address says is of what is not here: dropped files are not in the page.
-      refuse([`item ${item + 1} of this address is not in the page: open its file first`]);
+      refuse([missing(item)]);
       return;
     }
     const chosen = item > 0 ? item : 0;
     const isOpened = chosen !== view.item();
-    if (isOpened) {
-      view.open(chosen);
-      first = view.times().join();
+    if (isOpened) view.open(chosen);
+    if (!text.becomes(wanted.get("program") ?? "")) {
+      refuse(["the edited program of this address is not in the page"]);
+      return;
     }
+    if (isOpened) first = view.times().join();
     if (told().order) view.key("Escape", false);
     const isTime = view.times().length > 0;
     if (isTime) arranged.again(wanted.get("group") ?? "", wanted.get("lanes") ?? "", isOpened);
@@ -513,14 +520,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       const button = part(`[data-${name}=${wanted.get(name) === other ? other : usual}]`);
       if (button.ariaPressed !== "true") button.click();
     }
-    // Marks are made at the chosen point in time.
-    for (const _ of told().marks ?? []) view.key("M", true);
-    for (const mark of numbers("marks")) {
-      view.go(mark);
-      view.key("m", false);
-    }
     view.choose(0, 0);
-    if (isTime && told().at) view.key("Escape", false);
     let isFound = false;
     if (finding >= 0) {
       const find = `[data-finding="${finding}"]`;
@@ -533,7 +533,13 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       // Each chooses a slice of its own; of an order another one may be chosen, and the finding stays.
       isFound = part(`${find}[aria-current=true]`) && (!wanted.has("order") || canvas.dataset.slice === (wanted.get("slice") ?? ""));
     }
-    if (!Number.isNaN(at)) view.go(at);
+    // Marks are made at the chosen point in time, and those of an order in it.
+    for (const _ of told().marks ?? []) view.key("M", true);
+    for (const mark of numbers("marks")) {
+      view.go(mark);
+      view.key("m", false);
+    }
+    view.go(at);
     if (numbers("range").length > 1) view.choose(...numbers("range"));
     if (!isTime && (["moment", "view", "bytes"].some((name) => wanted.has(name)) || told().moments)) {
       view.look_back();
@@ -566,11 +572,13 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
   };
   return {
     show,
+    edits: text.edits,
     words() {
       const [now, [start, end], { slice, at, range, lanes, zeroNs, order, moment, scroll }] = [new URLSearchParams(), view.times(), canvas.dataset];
       const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
       const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
       if (view.item() > 0) now.set("item", view.item());
+      set("program", text.called());
       // Beside another trace the whole of the first alone is a choice too.
       if (start !== undefined && (second.views().length || view.times().slice(0, 4).join() !== first)) {
         now.set("from", start);
@@ -607,7 +615,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
 /** What was shown and chosen before, to go back to: a step is noted once the view has come to rest. A page of its own has it in its address. */
 const steps = (view, state, alone) => {
   const [before, after] = [[], []];
-  let [now, timer, isShowing] = [null, 0, false];
+  let [now, timer, isShowing, edits] = [null, 0, false, 0];
   const show = async (words) => {
     isShowing = true;
     await state.show(words).catch(() => {});
@@ -618,6 +626,9 @@ const steps = (view, state, alone) => {
     clearTimeout(timer);
     if (isShowing) return;
     const words = state.words();
+    // Slices and times of another program are none of this one.
+    const n = state.edits();
+    if (n !== edits) [before.length, after.length, now, edits] = [0, 0, null, n];
     if (words !== now) view.tell();
     if (now !== null && words !== now) {
       before.push(now);
