@@ -1,13 +1,13 @@
 //! A remedy as commands to put into the program.
 
-use super::found::HazardKind;
+use super::Terms;
+use super::later::freed_later;
 use super::many::insertions;
 use super::remedy::{Remedy, remedy};
 use super::report::Hazard;
-use super::{Mode, Terms, check};
 use crate::id::Id;
-use crate::ordered::{BTreeSet, CollectVec, sort_by_key};
-use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
+use crate::ordered::{CollectVec, sort_by_key};
+use crate::program::{ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
 ///
@@ -27,7 +27,8 @@ pub struct Fix {
     /// What it does, in the terms of order.
     pub remedy: Remedy,
     /// What changes, by positions in the program that it mends; may name the event or channel below. Nothing where no place is
-    /// left for a free behind its last use, as within a capture that never ends.
+    /// left for a free behind its last use, as within a capture that never ends, and where an allocation or a free has to leave a
+    /// capture.
     pub edits: Vec<Edit>,
     /// A new event that the edits need.
     pub new_event: Option<String>,
@@ -43,13 +44,13 @@ impl Fix {
     pub fn of(program: &Program, hazard: &Hazard, terms: impl Into<Terms>) -> Fix {
         let remedy = remedy(program, hazard);
         match remedy {
-            Remedy::FreeLater { after } => freed_later(program, hazard, after, terms.into()),
+            Remedy::FreeLater { after, .. } => freed_later(program, hazard, after, terms.into()),
             _ => inserted(program, remedy),
         }
     }
 
     /// Uses an event that is there already: it is recorded anew right before it is waited for, behind what else waited for it.
-    fn again(&mut self, there: Option<EventId>) {
+    pub(super) fn again(&mut self, there: Option<EventId>) {
         let Some(there) = there else { return };
         let places = self.edits.iter().filter_map(|edit| match edit {
             Edit::Insert { before, .. } => Some(*before),
@@ -91,7 +92,7 @@ pub(super) fn fresh(word: &str, is_taken: impl Fn(&str) -> bool) -> String {
     std::iter::once(word.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
-fn inserted(program: &Program, remedy: Remedy) -> Fix {
+pub(super) fn inserted(program: &Program, remedy: Remedy) -> Fix {
     let names = program.names();
     let caller = |index: usize| program.commands()[index].thread;
     let mut fix = Fix { remedy, edits: Vec::new(), new_event: None, new_channel: None };
@@ -113,6 +114,7 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
             put(after + 1, caller(after), Op::Record { event, stream: on });
             put(before, thread, Op::EventSync { event });
         }
+        Remedy::Sync { event, thread, before, .. } => put(before, thread, Op::EventSync { event }),
         Remedy::StreamSync { on, thread, before } => put(before, thread, Op::StreamSync { stream: on }),
         Remedy::Signal { from, after, to, before } => {
             put(after + 1, from, Op::Signal { channel });
@@ -121,7 +123,7 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
         Remedy::RecordStream { buffer, stream, before } => {
             put(before, caller(before), Op::RecordStream { buffer, stream });
         }
-        Remedy::FreeLater { .. } => {}
+        Remedy::FreeLater { .. } | Remedy::OutOfCapture { .. } => {}
     }
     let uses = |wanted: fn(&Op) -> bool| {
         fix.edits.iter().any(|e| matches!(e, Edit::Insert { command, .. } if wanted(&command.op)))
@@ -133,95 +135,6 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
         fix.new_channel = Some(fresh("mended", |name| names.find_channel(name).is_some()));
     }
     fix
-}
-
-/// Places that a free is tried at, and waits that it may need there.
-const TRIES: u32 = 16;
-
-/// The free goes behind the last use of its name, and waits there for what it must wait for.
-fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -> Fix {
-    let remedy = Remedy::FreeLater { after };
-    let uses = |op: &Op| {
-        let (reads, writes) = op.regions();
-        reads.iter().chain(writes).any(|r| r.buffer == hazard.buffer && !r.span.is_empty())
-    };
-    // A launch uses what was captured before it.
-    let launched = |index: usize| matches!(program.commands()[index].op, Op::GraphLaunch { .. });
-    let last = (after..program.len())
-        .rev()
-        .find(|&k| uses(&program.commands()[k].op) || (k == after && launched(k)));
-    let place = last.unwrap_or(after) + 1;
-    let command = &program.commands()[hazard.first];
-    // Where a capture forbids it, behind the end of one.
-    let ends = (place..program.len()).filter(|&k| matches!(program.commands()[k].op, Op::CaptureEnd { .. }));
-    let found = std::iter::once(place).chain(ends.map(|k| k + 1)).zip(0..TRIES).find_map(|(place, _)| {
-        let insert = Edit::Insert { before: place, command: command.clone() };
-        Some((place, Draft::new(program).with(&[Edit::Remove(hazard.first), insert])?))
-    });
-    let Some((place, mut draft)) = found else {
-        return Fix { remedy, edits: Vec::new(), new_event: None, new_channel: None };
-    };
-    // Whoever got the bytes before they are free by now gets others.
-    for index in 0..place - 1 {
-        let command = &draft.program.commands()[index];
-        if let Op::Alloc(alloc @ Alloc { reuse: Some(old), .. }) = &command.op
-            && *old == hazard.buffer
-        {
-            let op = Op::Alloc(Alloc { reuse: None, ..alloc.clone() });
-            draft.edit(&[Edit::Replace { at: index, command: Command { op, ..command.clone() } }], 0);
-        }
-    }
-    keep_waits(program, &mut draft, hazard.first, terms);
-    let (mut new_event, mut new_channel) = (None, None);
-    // The free may now come while its memory is in use; each round mends one such hazard.
-    for _ in 0..TRIES {
-        let Ok(report) = check(&draft.program, terms) else { break };
-        let is_ours = |h: &&Hazard| h.buffer == hazard.buffer && h.kind == HazardKind::FreeInFlight;
-        // A record takes what is on its stream before it, a signal what its thread has done: the last use, and the others with it.
-        let Some(found) = report.hazards.iter().filter(is_ours).max_by_key(|h| h.first) else { break };
-        let mut next = inserted(&draft.program, super::remedy::remedy(&draft.program, found));
-        // Only one new name of a kind can be kept.
-        if next.new_channel.is_some() && new_channel.is_some() {
-            break;
-        }
-        if let Some(event) = new_event.as_deref().filter(|_| next.new_event.is_some()) {
-            next.again(draft.program.names().find_event(event));
-        }
-        let mut named = draft.clone();
-        named.program = next.named(&draft.program);
-        let Some(better) = named.with(&next.edits) else { break };
-        draft = better;
-        new_event = new_event.or(next.new_event);
-        new_channel = new_channel.or(next.new_channel);
-    }
-    Fix { remedy, edits: draft.edits(program), new_event, new_channel }
-}
-
-/// Where a free waited for devices, as drivers do, and moved away: waits there for those whose work something relied on.
-fn keep_waits(program: &Program, draft: &mut Draft, at: usize, terms: Terms) {
-    if terms.mode != Mode::Typical {
-        return;
-    }
-    let (Ok(facts), Ok(old)) = (program.check(), check(program, terms)) else { return };
-    let known: BTreeSet<_> = old.hazards.iter().map(|h| (h.kind, h.first, h.second)).collect();
-    for _ in 0..facts.n_devices.max(TRIES) {
-        let Ok(report) = check(&draft.program, terms) else { return };
-        let is_new = |h: &&Hazard| match [h.first, h.second].map(|k| draft.origin[k]) {
-            [Origin::Old(first), Origin::Old(second)] => !known.contains(&(h.kind, first, second)),
-            _ => false,
-        };
-        let stream =
-            report.hazards.iter().filter(is_new).find_map(|h| draft.program.commands()[h.first].op.stream());
-        let Some(stream) = stream else { return };
-        // While something of the device captures, only a stream can be waited for.
-        let syncs = [Op::DeviceSync { dev: facts.stream(stream).dev }, Op::StreamSync { stream }];
-        let better = syncs.into_iter().find_map(|op| {
-            let command = Command { op, thread: program.commands()[at].thread, label: None };
-            draft.with(&[Edit::Insert { before: at, command }])
-        });
-        let Some(better) = better else { return };
-        *draft = better;
-    }
 }
 
 /// A program that is changed several times, and where its commands come from.
@@ -269,7 +182,7 @@ impl Draft {
     }
 
     /// With one change, where that leaves it well formed.
-    fn with(&self, edits: &[Edit]) -> Option<Draft> {
+    pub(super) fn with(&self, edits: &[Edit]) -> Option<Draft> {
         let mut draft = self.clone();
         draft.edit(edits, 0);
         draft.program.check().is_ok().then_some(draft)

@@ -137,6 +137,11 @@ impl Added {
         at
     }
 
+    /// Where a command that no change has put there stood in the program that was checked.
+    fn base(&self, command: usize) -> usize {
+        command - self.new.iter().take_while(|new| **new < command).count()
+    }
+
     /// The steps behind which a change puts the second access, if there is no more to what it does.
     fn from(
         &self,
@@ -149,13 +154,20 @@ impl Added {
         let is_host = known.part(second) == Part::Call;
         match fix.remedy {
             Remedy::Event { .. } if !is_host => Some(vec![first]),
-            Remedy::EventSync { .. } | Remedy::Signal { .. } if is_host => Some(vec![first]),
-            Remedy::Wait { event, recorded, .. } if !is_host => {
-                if let Some(edge) = self.edges.iter().find(|edge| edge.event == Some(event)) {
-                    return Some(vec![edge.from]);
+            Remedy::Signal { .. } if is_host => Some(vec![first]),
+            // It is recorded behind the first one, or behind what its thread needs next as well.
+            Remedy::EventSync { after, .. } if is_host => {
+                known.work(self.base(after)).map(|step| vec![first, step])
+            }
+            Remedy::Wait { event, recorded, .. } | Remedy::Sync { event, recorded, .. }
+                if is_host == matches!(fix.remedy, Remedy::Sync { .. }) =>
+            {
+                let edges = self.edges.iter().filter(|edge| edge.event == Some(event));
+                let mut from: Vec<usize> = edges.map(|edge| edge.from).collect_vec();
+                if from.is_empty() {
+                    from.push(known.work(self.base(recorded))?);
                 }
-                let n_new = self.new.iter().take_while(|new| **new < recorded).count();
-                known.work(recorded - n_new).map(|step| vec![step])
+                Some(from)
             }
             Remedy::StreamSync { on, .. } if is_host => Some(known.joined(on, hazard.second)),
             _ => None,

@@ -62,6 +62,8 @@ mod fix;
 mod found;
 mod front;
 mod history;
+mod host_wait;
+mod later;
 mod many;
 mod mend;
 mod order;

@@ -1,11 +1,12 @@
 //! What would mend a hazard: the smallest addition that orders the two commands.
 
+use super::Mode;
 use super::found::HazardKind;
+use super::host_wait::{host_wait, recorded, waited_for};
 use super::report::Hazard;
-use crate::ordered::BTreeSet;
-
+use crate::ordered::BTreeMap;
 use crate::program::{
-    Alloc, AllocVia, BufferId, Copy, EventId, FreeVia, Op, Program, Space, StreamId, ThreadId,
+    Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, Op, Program, Space, StreamId, ThreadId,
 };
 
 /// An addition to a program, with the commands that it goes after and before.
@@ -24,6 +25,8 @@ pub enum Remedy {
     Wait { event: EventId, recorded: usize, waits: StreamId, before: usize },
     /// An event recorded `on` a stream, for which a host thread waits.
     EventSync { on: StreamId, after: usize, thread: ThreadId, before: usize },
+    /// An event that a command has recorded on the first one's stream since, for which a host thread waits.
+    Sync { event: EventId, recorded: usize, thread: ThreadId, before: usize },
     /// A host thread waits for a stream.
     StreamSync { on: StreamId, thread: ThreadId, before: usize },
     /// One host thread signals a channel on which the other awaits.
@@ -32,8 +35,11 @@ pub enum Remedy {
     RecordStream { buffer: BufferId, stream: StreamId, before: usize },
     /// An event between two captured commands: recorded `on` the stream of one, for which the other's `waits`.
     InCapture { on: StreamId, after: usize, waits: StreamId, before: usize },
-    /// The free moves behind the last use.
-    FreeLater { after: usize },
+    /// The free moves behind the last use. A stream-ordered one is `on` its stream there, or on that of the last use where its
+    /// own is gone by then; on none where that use has none either.
+    FreeLater { after: usize, on: Option<StreamId> },
+    /// This command allocates or frees within a capture, where no wait of the other one reaches it: it belongs outside.
+    OutOfCapture { command: usize },
 }
 
 /// Where a command runs, as far as waiting for it goes.
@@ -53,7 +59,15 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
     let &Hazard { kind, first, second, captured, .. } = hazard;
     let op = |index: usize| &program.commands()[index].op;
     if kind == HazardKind::UseAfterFree {
-        return Remedy::FreeLater { after: second };
+        return Remedy::FreeLater { after: second, on: free_stream(program, first, second + 1, second) };
+    }
+    let ends_life = match kind {
+        HazardKind::UseBeforeAlloc => Some(first),
+        HazardKind::FreeInFlight => Some(second),
+        _ => None,
+    };
+    if let Some(command) = ends_life.filter(|&command| first != second && is_captured(program, command)) {
+        return Remedy::OutOfCapture { command };
     }
     if let (true, [Some(after), Some(before)]) = (first == second, captured)
         && let (Some(on), Some(waits)) = (op(after).stream(), op(before).stream())
@@ -73,14 +87,7 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
             };
             told_pool(program, hazard, on).unwrap_or_else(event)
         }
-        (Place::Stream(on), Place::Host(thread)) => {
-            // A stream that is gone or being captured by then cannot be waited for; an event recorded in time can.
-            if waited_for(program, on, hazard) < second {
-                Remedy::EventSync { on, after: first, thread, before: second }
-            } else {
-                Remedy::StreamSync { on, thread, before: second }
-            }
-        }
+        (Place::Stream(on), Place::Host(thread)) => host_wait(program, hazard, on, thread),
         // Work on a stream comes after all that its caller did, so telling the caller is enough.
         (Place::Host(from), _) => Remedy::Signal { from, after: first, to: caller(second), before: second },
     }
@@ -91,60 +98,52 @@ fn is_loose(hazard: &Hazard, op: &Op) -> bool {
     !hazard.ordered_copies && matches!(op, Op::Copy(copy) if !copy.sync)
 }
 
-/// The first command between the two of a hazard that records an event on this stream, and the event, if a wait of the
-/// second one's thread just before it is sure to wait for that record.
-fn recorded(program: &Program, hazard: &Hazard, on: StreamId) -> Option<(EventId, usize)> {
+/// The stream of a free that moves to `place`, behind the use that `last` makes: [`Remedy::FreeLater`] says which.
+pub(super) fn free_stream(program: &Program, free: usize, place: usize, last: usize) -> Option<StreamId> {
     let commands = program.commands();
-    let between = commands.get(hazard.first..hazard.second)?;
-    let thread = commands[hazard.second].thread;
-    // What is captured stays in its capture; and only for calls of one thread is the list their order.
-    if commands[hazard.first].thread != thread
-        || commands.iter().any(|c| matches!(c.op, Op::CaptureBegin { .. }))
-    {
-        return None;
-    }
-    let changed = |op: &Op| match *op {
-        Op::Record { event, .. } | Op::EventDestroy { event } => Some(event),
-        _ => None,
+    let Op::Free { via: FreeVia::FreeAsync, stream: Some(own), .. } = commands[free].op else { return None };
+    let is_gone = |s: StreamId| {
+        let ends = |c: &Command| matches!(c.op, Op::StreamDestroy { stream } if stream == s);
+        commands[..place].iter().any(ends)
     };
-    let mut no_longer: BTreeSet<EventId> =
-        commands.iter().filter(|c| c.thread != thread).filter_map(|c| changed(&c.op)).collect();
-    let mut found = None;
-    for (ahead, command) in between.iter().enumerate().skip(1).rev() {
-        if let Some(event) = changed(&command.op)
-            && no_longer.insert(event)
-            && command.op.stream() == Some(on)
-        {
-            found = Some((event, hazard.first + ahead));
-        }
-    }
-    found
+    if is_gone(own) { commands[last].op.stream().filter(|&s| !is_gone(s)) } else { Some(own) }
 }
 
-/// Before which command a stream can be waited for: the second, or what ends the stream, begins a capture or may draw the
-/// stream into one between both.
-fn waited_for(program: &Program, on: StreamId, hazard: &Hazard) -> usize {
-    let before = program.commands().get(..hazard.second).unwrap_or_default();
-    let mut n_open = 0;
-    for (index, command) in before.iter().enumerate() {
-        let ends = match command.op {
-            Op::StreamDestroy { stream } => stream == on,
-            Op::Wait { stream, .. } => stream == on && 0 < n_open,
-            Op::CaptureBegin { .. } => {
-                n_open += 1;
-                true
+/// Whether a command is put into a graph instead of run.
+fn is_captured(program: &Program, index: usize) -> bool {
+    let mut capturing: BTreeMap<StreamId, usize> = BTreeMap::new();
+    let mut held: BTreeMap<EventId, usize> = BTreeMap::new();
+    let commands = program.commands();
+    for (k, command) in commands[..index].iter().enumerate() {
+        match command.op {
+            Op::CaptureBegin { stream } => {
+                capturing.insert(stream, k);
             }
-            Op::CaptureEnd { .. } => {
-                n_open -= 1;
-                false
+            Op::CaptureEnd { stream, .. } => {
+                let over = capturing.get(&stream).copied();
+                capturing.retain(|_, capture| Some(*capture) != over);
             }
-            _ => false,
-        };
-        if ends && hazard.first <= index {
-            return index;
+            Op::Record { event, stream } => match capturing.get(&stream) {
+                Some(&capture) => {
+                    held.insert(event, capture);
+                }
+                None => {
+                    held.remove(&event);
+                }
+            },
+            Op::EventCreate { event } | Op::EventDestroy { event } => {
+                held.remove(&event);
+            }
+            Op::Wait { stream, event } => {
+                let open = |capture: &&usize| capturing.values().any(|other| other == *capture);
+                if let Some(&capture) = held.get(&event).filter(open) {
+                    capturing.entry(stream).or_insert(capture);
+                }
+            }
+            _ => {}
         }
     }
-    hazard.second
+    commands[index].op.stream().is_some_and(|s| capturing.contains_key(&s))
 }
 
 /// Where the access of this command that takes part in the hazard runs.
@@ -159,17 +158,19 @@ pub(super) fn place(program: &Program, hazard: &Hazard, index: usize) -> Place {
     }
 }
 
-/// A synchronous copy from pageable memory reads its source in the call.
+/// A copy from pageable memory to the device reads its source in the call: a synchronous one, and as drivers do it any.
 fn is_read_in_call(program: &Program, hazard: &Hazard, index: usize, copy: &Copy) -> bool {
-    if !copy.sync || copy.peer {
+    let is_staged = hazard.mode == Mode::Typical && hazard.ordered_copies;
+    if copy.peer && copy.sync || !copy.sync && !is_staged {
         return false;
     }
     let space = |buffer| alloc(program, buffer).map(|a| a.space);
     let to_device = !matches!(space(copy.dst.buffer), Some(Space::Pinned | Space::Pageable));
     let reads = match hazard.kind {
-        HazardKind::Raw => index == hazard.second,
+        // As the second one, an asynchronous copy can be held back on its stream: it reads nothing before that is its turn.
+        HazardKind::Raw => copy.sync && index == hazard.second,
         HazardKind::War => index == hazard.first,
-        _ => copy.src.buffer == hazard.buffer,
+        _ => copy.src.buffer == hazard.buffer && (copy.sync || index == hazard.first),
     };
     to_device && space(copy.src.buffer) == Some(Space::Pageable) && reads
 }

@@ -51,6 +51,8 @@ pub struct Hazard {
     /// Bytes in conflict `[lo, hi)`, counted from the start of the block; of strided spans one run as an example. `None`
     /// when no common byte is known for sure.
     pub bytes: Option<(i64, i64)>,
+    /// Whose order was asked where it was found.
+    pub mode: Mode,
     /// Whether copies keep CUDA's rules where it was found: [`Terms::ordered_copies`].
     pub ordered_copies: bool,
 }
@@ -73,7 +75,7 @@ impl Report {
     pub(super) fn new(names: &Names, terms: Terms, found: Found) -> Report {
         let Terms { mode, ordered_copies } = terms;
         let mut hazards: Vec<Hazard> =
-            found.pairs.iter().map(|(key, evidence)| hazard(key, evidence, ordered_copies)).collect_vec();
+            found.pairs.iter().map(|(key, evidence)| hazard(key, evidence, terms)).collect_vec();
         sort_by_key(&mut hazards, |h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
         Report { mode, ordered_copies, hazards, complete: found.complete }
     }
@@ -160,7 +162,7 @@ impl Object {
     }
 }
 
-fn hazard(key: &Key, evidence: &Evidence, ordered_copies: bool) -> Hazard {
+fn hazard(key: &Key, evidence: &Evidence, terms: Terms) -> Hazard {
     let Evidence { certainty, first, second } = evidence;
     let captured =
         |access: &Access, index: usize| Some(access.named_by).filter(|&by| access.op == index && by != index);
@@ -173,6 +175,7 @@ fn hazard(key: &Key, evidence: &Evidence, ordered_copies: bool) -> Hazard {
         captured: [captured(first, key.first), captured(second, key.second)],
         certainty: *certainty,
         bytes: first.region.span.common(&second.region.span, DEFAULT_LIMIT),
-        ordered_copies,
+        mode: terms.mode,
+        ordered_copies: terms.ordered_copies,
     }
 }

@@ -6,7 +6,7 @@ use super::access::Certainty;
 use super::found::HazardKind;
 use super::remedy::{Place, Remedy, place, remedy};
 use super::report::Hazard;
-use crate::program::{Alloc, BufferId, Copy, Kernel, Op, Program, StreamId, ThreadId};
+use crate::program::{Alloc, BufferId, Copy, FreeVia, Kernel, Op, Program, StreamId, ThreadId};
 
 /// The hazard as a sentence or three: what happens, what is missing, what to do.
 ///
@@ -215,6 +215,11 @@ impl Words<'_> {
                 stream(on),
                 names.thread(thread),
             ),
+            Remedy::Sync { event, recorded, thread, before } => format!(
+                "Let {} wait for {} (recorded by command {recorded}; event_sync) before command {before}.",
+                names.thread(thread),
+                names.event(event),
+            ),
             Remedy::StreamSync { on, thread, before } => format!(
                 "Let {} wait for {} (stream_sync) before command {before}.",
                 names.thread(thread),
@@ -233,10 +238,36 @@ impl Words<'_> {
             Remedy::InCapture { after, before, .. } => format!(
                 "While capturing, record an event after command {after} and wait for it before command {before}."
             ),
-            Remedy::FreeLater { after } => {
-                format!("Free it after command {after} instead, or allocate anew.")
+            Remedy::FreeLater { after, on } => self.free_later(after, on),
+            Remedy::OutOfCapture { command } => {
+                let does = match self.program.commands()[command].op {
+                    Op::Free { .. } => "frees",
+                    _ => "allocates",
+                };
+                format!(
+                    "Command {command} {does} within a capture, where nothing outside can wait for it or be waited for: \
+                     let it stand outside."
+                )
             }
         }
+    }
+}
+
+impl Words<'_> {
+    fn free_later(&self, after: usize, on: Option<StreamId>) -> String {
+        let name = |s| stream(self.program, s);
+        let own = match self.program.commands()[self.hazard.first].op {
+            Op::Free { via: FreeVia::FreeAsync, stream, .. } => stream,
+            _ => None,
+        };
+        let instead = match (own, on) {
+            (Some(own), Some(on)) if own != on => {
+                format!("on {}, as {} is gone by then", name(on), name(own))
+            }
+            (Some(own), None) => format!("without a stream, as {} is gone by then", name(own)),
+            _ => return format!("Free it after command {after} instead, or allocate anew."),
+        };
+        format!("Free it after command {after} instead, {instead}, or allocate anew.")
     }
 }
 

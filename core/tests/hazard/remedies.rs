@@ -32,9 +32,10 @@ fn one_wait_is_enough(program: &Program, h: &Hazard, terms: Terms) -> bool {
         Op::Record { event, stream } => (Some(stream) == first.op.stream()).then_some(event),
         _ => None,
     });
-    let Some(stream) = second.op.stream() else { return false };
     recorded.collect::<BTreeSet<_>>().into_iter().any(|event| {
-        let command = Command { op: Op::Wait { stream, event }, thread: second.thread, label: None };
+        let wait = |stream| Op::Wait { stream, event };
+        let op = second.op.stream().map_or(Op::EventSync { event }, wait);
+        let command = Command { op, thread: second.thread, label: None };
         let better = program.edited(&[Edit::Insert { before: h.second, command }]);
         let Ok(report) = hazard::check(&better, terms) else { return false };
         !report.hazards.iter().any(|left| {
@@ -64,7 +65,12 @@ fn check(ops: &[Value], terms: Terms) -> usize {
         .all(|c| c.thread == program.commands()[0].thread && !matches!(c.op, Op::CaptureBegin { .. }));
     for h in &report.hazards {
         let fix = Fix::of(&program, h, terms);
-        if let (true, Remedy::Event { .. }) = (is_plain, fix.remedy) {
+        if is_plain
+            && matches!(
+                fix.remedy,
+                Remedy::Event { .. } | Remedy::EventSync { .. } | Remedy::StreamSync { .. }
+            )
+        {
             assert!(!one_wait_is_enough(&program, h, terms), "{fix:?} is too much\n{}", lines(ops));
         }
         let better = fix.apply(&program);
@@ -87,6 +93,9 @@ fn check(ops: &[Value], terms: Terms) -> usize {
         } else {
             let here = |e: &Entry| e.1 == entry(&program, h).1 && e.0 == h.kind;
             assert!(!left.iter().any(here), "{fix:?} leaves a {h:?}\n{}", lines(ops));
+            let old: BTreeSet<usize> = places.iter().flatten().copied().collect();
+            let mut new = left.iter().filter(|e| old.contains(&e.2) && old.contains(&e.3));
+            assert!(new.all(|e| before.contains(e)), "{fix:?} makes a new hazard\n{}", lines(ops));
         }
     }
     let mended = hazard::mend(&program, terms, 1000).unwrap();
@@ -200,6 +209,9 @@ fn an_event_that_is_recorded_anyway_is_waited_for() {
     check_fix(&with("record e on s\nrecord e on t"), &new);
     check_fix(&with("record e on s\ndestroy event e"), &new);
     check_fix(&with("record e on t"), &new);
+    // Created anew, it holds nothing: waiting for it orders nothing.
+    check_fix(&with("record e on s\nevent e"), &new);
+    check_fix(&with("record e on s\nevent e\nrecord e on s"), &["wait e on t"]);
     // Recorded too early.
     check_fix(
         "stream s, t\nevent e\ndevice d 8\nrecord e on s\nkernel on s writes d\nkernel on t reads d",
@@ -284,4 +296,155 @@ fn a_free_that_moves_waits_for_every_late_use() {
             assert!(left.is_empty(), "{left:?} is left\n{}", better.to_text());
         }
     }
+}
+
+/// A host thread waits for what it needs: a kernel of ten milliseconds behind the copy is none of it.
+#[test]
+fn a_host_thread_waits_for_no_more_than_it_needs() {
+    let with = |middle: &str, last: &str| {
+        format!(
+            "stream s, t\nevent e\npinned x, y 8\ndevice d 8\ncopy x <- d on s\n{middle}{last}\nmark done"
+        )
+    };
+    let long = "kernel on s for 10ms\n";
+    for last in ["read x", "write x", "free x"] {
+        check_fix(&with("", last), &["sync s"]);
+        check_fix(&with("kernel on t for 10ms\n", last), &["sync s"]);
+        check_fix(&with("record e on s\n", last), &["sync event e"]);
+        check_fix(&with(&format!("record e on s\n{long}"), last), &["sync event e"]);
+        check_fix(
+            &with(&format!("record e on s\nevent e\n{long}"), last),
+            &["record mended on s", "sync event mended"],
+        );
+        check_fix(&with(long, last), &["record mended on s", "sync event mended"]);
+        check_fix(&with("wait e on s\n", last), &["record mended on s", "sync event mended"]);
+        // Another thread's record may come too late to be waited for.
+        check_fix(&with(long, &format!("spawn q\nq: {last}")), &["q: sync s"]);
+    }
+    // A sync of the default stream waits for blocking ones, and for no others.
+    let default = |kind: &str| {
+        format!("stream s {kind}\npinned x 8\ndevice d 8\ncopy x <- d on 0\nkernel on s for 10ms\nread x")
+    };
+    check_fix(&default("blocking"), &["record mended on 0", "sync event mended"]);
+    check_fix(&default(""), &["sync 0"]);
+}
+
+#[track_caller]
+fn check_mended(text: &str, mode: Mode, n_fixes: usize, expected: &[&str]) {
+    let program = Program::from_text(text).unwrap();
+    let mended = hazard::mend(&program, mode, 100).unwrap();
+    assert_eq!(mended.report.verdict(), hazard::Verdict::Safe, "{}", mended.program.to_text());
+    let lines: Vec<String> = (0..mended.program.len())
+        .map(|k| mended.program.command_text(k).split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    assert_eq!((&lines[lines.len() - expected.len()..], mended.n_fixes), (expected, n_fixes), "{text}");
+}
+
+/// What a thread reads in a row it waits for once; a slot that it fills again it waits for alone.
+#[test]
+fn what_a_host_thread_needs_next_is_waited_for_with_it() {
+    let start = "stream s\npinned x, y 8\ndevice d 8";
+    check_mended(
+        &format!("{start}\ncopy x <- d on s\ncopy y <- d on s\nread x\nread y"),
+        Mode::Contract,
+        1,
+        &["copy y <- d on s", "sync s", "read x", "read y"],
+    );
+    check_mended(
+        &format!("{start}\ncopy x <- d on s\ncopy y <- d on s\nkernel on s\nread x\nread y"),
+        Mode::Contract,
+        1,
+        &["copy y <- d on s", "record mended on s", "kernel on s", "sync event mended", "read x", "read y"],
+    );
+    check_mended(
+        &format!("{start}\ncopy d <- x on s\ncopy d <- y on s\nwrite x\ncopy d <- x on s\nwrite y"),
+        Mode::Contract,
+        2,
+        &[
+            "copy d <- x on s",
+            "record mended on s",
+            "copy d <- y on s",
+            "record mended2 on s",
+            "sync event mended",
+            "write x",
+            "copy d <- x on s",
+            "sync event mended2",
+            "write y",
+        ],
+    );
+}
+
+/// As drivers do it the source is read in the call, so that telling the caller is enough; the contract leaves it to the stream.
+#[test]
+fn a_source_that_is_read_in_the_call_is_waited_for_as_a_call() {
+    let text =
+        "stream s\nspawn q\npageable y 8\ndevice d 8\nq: kernel on s for 10ms\nq: copy d <- y on s\nwrite y";
+    let last = ["q: copy d <- y on s", "q: signal mended", "await mended", "write y"];
+    check_mended(text, Mode::Typical, 1, &last);
+    check_mended(text, Mode::Contract, 1, &["q: copy d <- y on s", "sync s", "write y"]);
+}
+
+/// The program with the one hazard of a mode mended has none.
+#[track_caller]
+fn check_moved(text: &str, mode: Mode, expected: &[&str]) {
+    let program = Program::from_text(text).unwrap();
+    let found = hazard::check(&program, mode).unwrap().hazards;
+    assert!(matches!(&found[..], [h] if h.kind == hazard::HazardKind::UseAfterFree), "{found:?}\n{text}");
+    let better = Fix::of(&program, &found[0], mode).apply(&program);
+    let left = hazard::check(&better, mode).unwrap().hazards;
+    assert!(left.is_empty(), "{left:?} is left\n{}", better.to_text());
+    let lines: Vec<String> = (0..better.len())
+        .map(|k| better.command_text(k).split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(lines[lines.len() - expected.len()..], *expected, "{text}");
+}
+
+/// The kernel on `a` came after the one on `b` by the free alone, which its caller put there behind a sync.
+#[test]
+fn order_that_hung_on_a_free_of_a_stream_is_kept() {
+    let text = "stream a, b\nspawn q\ndevice d, y 8\nkernel on b writes d\nsync b\nfree y on a\nq: kernel on a reads d, y";
+    for mode in [Mode::Contract, Mode::Typical] {
+        check_moved(
+            text,
+            mode,
+            &[
+                "kernel on b writes d",
+                "record mended on b",
+                "sync b",
+                "q: wait mended on a",
+                "q: kernel on a reads d, y",
+                "free y on a",
+            ],
+        );
+    }
+}
+
+/// A thread that waited for all devices knows what the threads knew that gave them work.
+#[test]
+fn order_between_threads_that_hung_on_a_free_is_kept() {
+    let text = "stream a\nstream b on cuda:1\nspawn q\npinned h 8\nmanaged m 8\nq: write h\nq: kernel on b\nfree m\nread h\nwrite m";
+    check_moved(text, Mode::Typical, &["sync cuda:1", "read h", "write m", "free m"]);
+}
+
+/// By the last use the stream of the free is gone: it goes to that of the use, or to none.
+#[test]
+fn a_free_whose_stream_is_gone_moves_to_another() {
+    let start = "stream a, b\nmanaged m 8 via malloc_async on a\nsync a\nfree m on a\ndestroy stream a\n";
+    check_moved(
+        &format!("{start}kernel on b writes m"),
+        Mode::Contract,
+        &["kernel on b writes m", "free m on b"],
+    );
+    check_moved(&format!("{start}write m"), Mode::Contract, &["write m", "free m"]);
+    let said = |last: &str| {
+        let program = Program::from_text(&format!("{start}{last}")).unwrap();
+        let report = hazard::check(&program, Mode::Contract).unwrap();
+        hazard::sentence(&program, &report.hazards[0])
+    };
+    let on_b = "Free it after command 6 instead, on b, as a is gone by then, or allocate anew.";
+    assert!(said("kernel on b writes m").ends_with(on_b), "{}", said("kernel on b writes m"));
+    let on_none =
+        "Free it after command 6 instead, without a stream, as a is gone by then, or allocate anew.";
+    assert!(said("write m").ends_with(on_none), "{}", said("write m"));
 }
