@@ -57,7 +57,12 @@ pub fn check_read(input: impl BufRead, terms: impl Into<Terms>) -> Result<Stream
         checker.known.look(program, index, command, broken);
         checker.is_sound &= broken.is_none();
         checker.walk(program.names(), index, command);
-    })?;
+    });
+    let rest = match rest {
+        // As for a file that is read as a whole.
+        Err(ReadError::Lines(bad)) => return Err(bad.and_above(checker.known.into_problems()).into()),
+        rest => rest?,
+    };
     let mut problems = rest.problems;
     match checker.known.finish(&rest.program) {
         Err(Problems(more)) => problems.extend(more),

@@ -214,6 +214,11 @@ impl Known {
         if self.problems.is_empty() { Ok(self.facts) } else { Err(Problems(self.problems)) }
     }
 
+    /// What is wrong with the commands so far.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        self.problems
+    }
+
     /// Makes room for all names so far.
     fn make_room(&mut self, names: &Names) {
         for k in self.facts.streams.len()..names.n_streams() {

@@ -138,3 +138,13 @@ fn what_is_checked_runs() {
         }
     }
 }
+
+/// Above a line that is no command, a stream that is declared twice is told of however the file is read.
+#[test]
+fn what_is_wrong_above_a_bad_line_is_told_as_the_file_is_read() {
+    let text = "stream a\nstream a\nkernel on a\nbogus\nstream a\n";
+    let whole = Program::read(text.as_bytes()).map(|_| ()).map_err(|e| e.messages()).expect_err("wrong");
+    let each = check_read(text.as_bytes(), Mode::Contract).map(|_| ()).map_err(|e| e.messages());
+    assert!(whole.len() == 2 && whole[0].starts_with("line 2"), "{whole:?}");
+    assert_eq!(each, Err(whole));
+}

@@ -19,22 +19,30 @@ pub(in crate::program) fn read(text: &str) -> Result<Program, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let nodes = tree(text, 1, |line, message| reader.faults.push(LineProblem { line, message }));
     reader.nodes(&nodes, &mut Vec::new());
-    let Reader { program, mut faults, .. } = reader;
-    // Commands below a line that says nothing may be wrong because of it; those above are wrong without it.
+    let Reader { program, faults, .. } = reader;
     if let Some(first) = faults.iter().map(|fault| fault.line).min() {
-        for Problem { line, message, .. } in problems_above(&program, first) {
-            faults.extend(line.map(|line| LineProblem { line, message }));
-        }
+        return Err(LineProblems(faults).and_above(problems_above(&program, first)).into());
     }
-    told(faults)?;
     program.check()?;
     Ok(program)
 }
 
-fn told(mut faults: Vec<LineProblem>) -> Result<(), LineProblems> {
-    sort_by_key(&mut faults, |fault| fault.line);
-    faults.truncate(MAX_FAULTS);
-    if faults.is_empty() { Ok(()) } else { Err(LineProblems(faults)) }
+impl LineProblems {
+    /// With problems of commands, as far as those stand above the first bad line.
+    ///
+    /// Commands below a line that says nothing may be wrong because of it; those above are wrong without it.
+    pub(crate) fn and_above(self, problems: Vec<Problem>) -> LineProblems {
+        let LineProblems(mut faults) = self;
+        let first = faults.iter().map(|fault| fault.line).min();
+        let above = |Problem { line, message, .. }: Problem| {
+            line.filter(|line| first.is_none_or(|first| *line < first))
+                .map(|line| LineProblem { line, message })
+        };
+        faults.extend(problems.into_iter().filter_map(above));
+        sort_by_key(&mut faults, |fault| fault.line);
+        faults.truncate(MAX_FAULTS);
+        LineProblems(faults)
+    }
 }
 
 /// Bytes that a line, or a loop with all lines in it, may have where a file is not read as a whole.
@@ -89,7 +97,9 @@ pub(in crate::program) fn read_each(
         }
     }
     let Reader { program, faults, .. } = reader;
-    told(faults)?;
+    if !faults.is_empty() {
+        return Err(LineProblems(faults).and_above(Vec::new()).into());
+    }
     Ok(Rest { program, problems: Vec::new() })
 }
 
