@@ -12,7 +12,7 @@ use super::order::{Graph, Held, Order};
 use super::prepared::Says;
 use super::{Prepared, SimError};
 use crate::machine::Machine;
-use crate::ordered::CollectVec;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::{
     Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Op, Program, Space, StreamId, ThreadId,
 };
@@ -45,6 +45,7 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
         thread: ThreadId::FIRST,
         preds: Vec::new(),
         pins: vec![false; names.n_threads()],
+        branch_of: BTreeMap::new(),
     };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
@@ -104,6 +105,8 @@ pub(super) struct Lowering<'a> {
     pub(super) thread: ThreadId,
     /// Of each thread, whether the next copy that it makes within the host is that of `pin_memory()`.
     pins: Vec<bool>,
+    /// The lane of each branch of graphs: by the stream of the launch and the one that was captured.
+    branch_of: BTreeMap<(u32, u32), u32>,
 }
 
 impl Lowering<'_> {
@@ -394,7 +397,7 @@ impl Lowering<'_> {
 
     fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
         let ns = self.machine.graph_launch.0;
-        let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
+        let Graph { origin, nodes, preds, last_exit } = self.order.take_graph(graph);
         if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.n_preds + preds.len() > MAX_NODES {
             let index = self.command as usize;
             return Err(SimError::TooLarge { index, line: self.program.line(index) });
@@ -405,7 +408,8 @@ impl Lowering<'_> {
             let before = &preds[node.preds.clone()];
             let before: Vec<NodeId> =
                 if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect_vec() };
-            let made = Node::new(node.command, self.command, node.stream, node.work);
+            let lane = self.lane(stream, node.stream, origin);
+            let made = Node::new(node.command, self.command, lane, node.work);
             self.out.node(made, before);
             self.account(node.command, node.work);
         }
@@ -422,8 +426,24 @@ impl Lowering<'_> {
         {
             *submitted = n;
         }
-        self.order.put_graph(graph, Graph { nodes, preds, last_exit: exit });
+        self.order.put_graph(graph, Graph { origin, nodes, preds, last_exit: exit });
         Ok(())
+    }
+
+    /// The lane of a captured node where its graph is launched on `stream`: the stream's own for what the origin of the capture
+    /// took in, which runs one after the other. Other captured streams are branches with lanes of their own: they run beside it,
+    /// and beside what those streams do by themselves. So is work of another device than the stream's.
+    fn lane(&mut self, stream: StreamId, captured: u32, origin: u32) -> u32 {
+        let dev = |s: u32| StreamId::try_from(s as usize).map(|s| self.facts.stream(s).dev).ok();
+        let launched = position(stream.index());
+        if captured == origin && dev(captured) == dev(launched) {
+            return launched;
+        }
+        let next = position(self.program.names().n_streams() + self.out.branches.len());
+        *self.branch_of.entry((launched, captured)).or_insert_with(|| {
+            self.out.branches.push((launched, captured));
+            next
+        })
     }
 }
 

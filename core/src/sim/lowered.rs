@@ -23,7 +23,8 @@ pub(super) struct Node {
     pub(super) command: u32,
     /// The command whose call submits it: another one for the nodes of a graph.
     pub(super) by: u32,
-    /// The stream's position, or [`NONE`] for a point of a host thread.
+    /// The stream's position, behind all streams that of a branch in [`Lowered::branches`], or [`NONE`] for a point of a host
+    /// thread. It says where the node is shown, and orders nothing.
     pub(super) stream: u32,
     /// Predecessors to come, and one for the call that submits it.
     pub(super) pending: u32,
@@ -243,6 +244,8 @@ pub(super) struct Lowered {
     pub(super) joins: Vec<NodeId>,
     pub(super) times: Vec<i64>,
     pub(super) n_devices: usize,
+    /// Branches of launched graphs, as the stream of the launch and the one that was captured.
+    pub(super) branches: Vec<(u32, u32)>,
     pub(super) ledger: Ledger,
 }
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::lowered::{NONE, NodeId, Work};
+use super::lowered::{NONE, NodeId, Work, position};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, joined};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
@@ -71,6 +71,8 @@ pub(super) struct Captured {
 /// A captured graph.
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
+    /// The stream whose capture it is.
+    pub(super) origin: u32,
     pub(super) nodes: Vec<Captured>,
     pub(super) preds: Vec<u32>,
     /// The end of its previous launch.
@@ -78,7 +80,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    const EMPTY: Graph = Graph { nodes: Vec::new(), preds: Vec::new(), last_exit: NONE };
+    const EMPTY: Graph = Graph { origin: NONE, nodes: Vec::new(), preds: Vec::new(), last_exit: NONE };
 }
 
 #[derive(Debug)]
@@ -302,7 +304,8 @@ impl Order {
 
     pub(super) fn begin_capture(&mut self, stream: StreamId) {
         self.streams[stream.index()].capture = Some(self.captures.len());
-        self.captures.push(Capture { open: true, graph: Graph::EMPTY, frontiers: BTreeMap::new() });
+        let graph = Graph { origin: position(stream.index()), ..Graph::EMPTY };
+        self.captures.push(Capture { open: true, graph, frontiers: BTreeMap::new() });
     }
 
     /// Adds a node to a capture, after what the stream holds there.
@@ -330,8 +333,7 @@ impl Order {
         let node =
             u32::try_from(graph.nodes.len()).unwrap_or_else(|_| unreachable!("bug: one node a command"));
         let preds = first..graph.preds.len();
-        let stream_at = u32::try_from(stream.index()).unwrap_or_else(|_| unreachable!("bug: an id is a u32"));
-        graph.nodes.push(Captured { command, stream: stream_at, work, preds });
+        graph.nodes.push(Captured { command, stream: position(stream.index()), work, preds });
         frontiers.insert(stream, node);
         node
     }

@@ -21,6 +21,8 @@ pub(super) struct Recorder {
     ranks: Vec<Rank>,
     threads: Vec<u32>,
     streams: Vec<u32>,
+    /// Branches of graphs, whose lanes stand behind those of the streams in `streams`.
+    branches: Vec<(u32, u32)>,
     engines: Vec<u32>,
     /// Accesses of kernels to host memory: two directions for each device.
     reaches: Vec<u32>,
@@ -34,7 +36,7 @@ pub(super) struct Recorder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Host(usize),
-    Stream { dev: u32, place: usize },
+    Stream { dev: u32, after: usize, place: usize },
     Engine { dev: u32, engine: Engine, place: usize },
 }
 
@@ -42,7 +44,7 @@ impl Rank {
     fn key(self) -> (u8, u32, u8, usize, usize) {
         match self {
             Rank::Host(place) => (0, 0, 0, 0, place),
-            Rank::Stream { dev, place } => (1, dev, 0, 0, place),
+            Rank::Stream { dev, after, place } => (1, dev, 0, after, place),
             Rank::Engine { dev, engine, place } => (1, dev, 1, engine as usize, place),
         }
     }
@@ -71,7 +73,8 @@ impl Recorder {
             marks: Vec::new(),
             ranks: Vec::new(),
             threads: vec![NONE; names.n_threads()],
-            streams: vec![NONE; names.n_streams()],
+            streams: vec![NONE; names.n_streams() + low.branches.len()],
+            branches: low.branches.clone(),
             engines: vec![NONE; n_devices * EngineId::PER_DEVICE as usize],
             reaches: vec![NONE; n_devices * 2],
             computes: vec![Vec::new(); n_devices],
@@ -125,17 +128,35 @@ impl Sim<'_> {
         self.record.threads[place]
     }
 
+    /// The device of a stream, and what its lane is called.
+    fn stream_name(&self, stream: u32) -> (u32, String) {
+        let id = Id::try_from(stream as usize).unwrap_or(Id::FIRST);
+        let facts = self.facts.stream(id);
+        let own = self.program.names().stream(id);
+        let name = if facts.kind == StreamKind::Legacy { "default stream" } else { own };
+        (facts.dev, name.to_owned())
+    }
+
     fn stream_lane(&mut self, stream: u32) -> u32 {
         let place = stream as usize;
         if self.record.streams[place] == NONE {
-            let id = Id::try_from(place).unwrap_or(Id::FIRST);
-            let facts = self.facts.stream(id);
-            let own = self.program.names().stream(id);
-            let name = if facts.kind == StreamKind::Legacy { "default stream" } else { own };
-            let kind = LaneKind::Stream { dev: i64::from(facts.dev), stream: i64::from(stream) };
-            let group = format!("cuda:{}", facts.dev);
-            self.record.streams[place] =
-                self.record.lane(Rank::Stream { dev: facts.dev, place }, kind, &group, name);
+            let n_streams = self.program.names().n_streams();
+            let (dev, name, after) = match place.checked_sub(n_streams) {
+                None => {
+                    let (dev, name) = self.stream_name(stream);
+                    (dev, name, place)
+                }
+                // Behind the stream of the launch, on the device of the captured one.
+                Some(branch) => {
+                    let (launched, captured) = self.record.branches[branch];
+                    let (dev, captured) = self.stream_name(captured);
+                    let (_, name) = self.stream_name(launched);
+                    (dev, format!("{name} (branch {captured})"), launched as usize)
+                }
+            };
+            let kind = LaneKind::Stream { dev: i64::from(dev), stream: i64::from(stream) };
+            let rank = Rank::Stream { dev, after, place };
+            self.record.streams[place] = self.record.lane(rank, kind, &format!("cuda:{dev}"), &name);
         }
         self.record.streams[place]
     }

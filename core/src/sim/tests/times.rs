@@ -277,14 +277,54 @@ fn a_graph_runs_its_branches_side_by_side_and_its_launches_in_order() {
     // Seven calls of the capture run nothing. The launch is at 8000: `a` from 8010, `b` and `c` after it, until 28020.
     let lines = [
         ("s", Kind::Kernel, 8010, 18_010),
-        ("t", Kind::Kernel, 18_020, 28_020),
+        ("s (branch t)", Kind::Kernel, 18_020, 28_020),
         ("s", Kind::Kernel, 18_020, 38_020),
-        ("s", Kind::Kernel, 38_030, 48_030),
-        ("t", Kind::Kernel, 48_040, 58_040),
-        ("s", Kind::Kernel, 48_040, 68_040),
+        ("other", Kind::Kernel, 38_030, 48_030),
+        ("other (branch t)", Kind::Kernel, 48_040, 58_040),
+        ("other", Kind::Kernel, 48_040, 68_040),
     ];
     let run = check(&p, &round(), &lines);
     assert_eq!(run.end, Nanos(68_090));
+    // The launches on `s` and `other`, each with its branch behind it; nothing ran on `t`.
+    let lanes = run.trace.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let names: Vec<_> = lanes.map(|lane| run.trace.strings.get(lane.name)).collect();
+    assert_eq!(names, ["s", "s (branch t)", "other", "other (branch t)"]);
+}
+
+/// What a graph runs is on the stream that launches it: the one that was captured has other work at that time.
+#[test]
+fn a_graph_is_seen_on_the_stream_that_launches_it() {
+    let p = Program::from_text(
+        "stream a, b\ncapture b\nkernel g1 on b for 10us\nend capture b as g\nlaunch g on a\nkernel own on b for 15us",
+    )
+    .unwrap();
+    // Calls: the captured kernel until 1000, the launch until 2000, the other kernel until 3000. Both run at once.
+    let lines = [("a", Kind::Kernel, 2010, 12_010), ("b", Kind::Kernel, 3010, 18_010)];
+    let run = check(&p, &round(), &lines);
+    // A stream runs one thing at a time, whatever is launched on it.
+    let slices: Vec<_> = run.trace.slices.iter().collect();
+    for (k, one) in slices.iter().enumerate() {
+        let is_stream = matches!(run.trace.lanes[one.lane as usize].kind, LaneKind::Stream { .. });
+        let meets = |other: &&crate::trace::Slice| {
+            other.lane == one.lane && one.start < other.end && other.start < one.end
+        };
+        assert!(!is_stream || !slices[k + 1..].iter().any(|other| meets(&other)), "{one:?}");
+    }
+}
+
+/// Work of another device is not on a stream of this one.
+#[test]
+fn a_branch_is_on_the_device_of_the_stream_that_was_captured() {
+    let p = Program::from_text(
+        "stream a\nstream b on cuda:1\ncapture b\nkernel on b for 10us\nend capture b as g\nlaunch g on a",
+    )
+    .unwrap();
+    let run = check(&p, &round(), &[("a (branch b)", Kind::Kernel, 2010, 12_010)]);
+    let group = |name: &str| {
+        let lane = run.trace.lanes.iter().find(|lane| run.trace.strings.get(lane.name) == name);
+        lane.map(|lane| run.trace.strings.get(lane.group).to_owned())
+    };
+    assert_eq!((group("a (branch b)"), group("b")), (Some("cuda:1".to_owned()), None));
 }
 
 #[test]
