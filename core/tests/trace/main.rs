@@ -6,6 +6,7 @@ mod files;
 mod findings;
 mod input;
 mod memory;
+mod moved;
 #[path = "../random/mod.rs"]
 mod random;
 mod recordings;

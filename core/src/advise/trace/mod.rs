@@ -16,6 +16,7 @@ mod recorded;
 mod recording;
 mod replay;
 mod skeleton;
+mod synced;
 mod waits;
 
 pub use blame::Maker;

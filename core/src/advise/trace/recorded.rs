@@ -12,9 +12,14 @@ pub(super) struct Recorded {
     pub calls: Vec<Call>,
     pub ops: Vec<Op>,
     pub waits: Vec<StreamWait>,
+    /// What rows of synchronisation say that a call waits for, by call.
+    pub stated: BTreeMap<u32, Stated>,
     pub n_streams: usize,
     pub n_engines: usize,
 }
+
+/// Engines that copies of a device take: to it, to the host, and between devices.
+pub(super) const ENGINES: u32 = 3;
 
 /// A call of a device's library.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +60,14 @@ pub(super) struct StreamWait {
     pub wait: u32,
 }
 
+/// What the host waits for: work of a stream, where the file states which.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stated {
+    pub stream: u32,
+    /// The call that recorded the event that is waited for.
+    pub record: Option<u32>,
+}
+
 impl Recorded {
     pub(super) fn of_table(table: &Table) -> Recorded {
         let mut groups = Groups::default();
@@ -78,14 +91,14 @@ impl Recorded {
                 at: table.spans.interval(op.span),
                 call: op.call().and_then(|call| u32::try_from(call).ok()),
                 stream: op.stream,
-                engine: engine.map(|engine| op.device * 3 + engine),
+                engine: engine.map(|engine| op.device * ENGINES + engine),
             }
         });
         let ops = ops.collect_vec();
-        let n_engines = table.devices.len() * 3;
-        let mut recorded =
-            Recorded { calls, ops, waits: Vec::new(), n_streams: table.streams.len(), n_engines };
-        if table.syncs.iter().all(|sync| sync.wait_on_stream.is_none()) {
+        let n_engines = table.devices.len() * ENGINES as usize;
+        let n_streams = table.streams.len();
+        let mut recorded = Recorded { calls, ops, n_streams, n_engines, ..Recorded::default() };
+        if table.syncs.iter().all(|sync| sync.wait_on_stream.is_none() && sync.stream.is_none()) {
             return recorded;
         }
         let call_of: BTreeMap<_, u32> =
@@ -95,17 +108,27 @@ impl Recorded {
             .map(|(k, (device, stream))| ((table.devices[*device as usize], *stream), k))
             .collect();
         for sync in &table.syncs {
-            let (Some(on), Some(stream)) = (sync.wait_on_stream, sync.stream) else { continue };
             let device = sync.device.or(table.devices.first().copied());
-            let find = |wanted| device.and_then(|device| stream_of.get(&(device, wanted)).copied());
+            let find = |wanted: Option<_>| stream_of.get(&(device?, wanted?)).copied();
             let call = |correlation: Option<_>| correlation.and_then(|c| call_of.get(&c)).copied();
-            if let (Some(on), Some(stream), Some(record), Some(wait)) =
-                (find(on), find(stream), call(sync.wait_on_record), call(sync.correlation))
-            {
-                recorded.waits.push(StreamWait { on, stream, record, wait });
+            if let Some(wait) = call(sync.correlation) {
+                let on = sync.wait_on_stream.map(|on| find(Some(on)));
+                recorded.row(wait, on, find(sync.stream), call(sync.wait_on_record));
             }
         }
         recorded
+    }
+
+    /// What a row of synchronisation says of its call: the host waits, or a stream does. `on` is where it names a stream whose event
+    /// is waited for, which may be none of the file's.
+    fn row(&mut self, wait: u32, on: Option<Option<u32>>, stream: Option<u32>, record: Option<u32>) {
+        if self.calls[wait as usize].syncs {
+            if let Some(stream) = on.unwrap_or(stream) {
+                self.stated.insert(wait, Stated { stream, record });
+            }
+        } else if let (Some(Some(on)), Some(stream), Some(record)) = (on, stream, record) {
+            self.waits.push(StreamWait { on, stream, record, wait });
+        }
     }
 
     /// Which operation each wait of a stream lets wait for which: the next one on the stream, for the last one of the
@@ -170,7 +193,7 @@ impl Joined {
                     _ => None,
                 };
                 let device = devices.binary_search(&device_of(&trace.lanes[lane])).unwrap_or(0);
-                let engine = engine.map(|engine| index(device) * 3 + engine);
+                let engine = engine.map(|engine| index(device) * ENGINES + engine);
                 joined.recorded.ops.push(Op { at, call: None, stream, engine });
                 joined.ops.push(slice);
                 continue;
@@ -187,7 +210,7 @@ impl Joined {
             }
         }
         joined.recorded.n_streams = joined.streams.len();
-        joined.recorded.n_engines = devices.len() * 3;
+        joined.recorded.n_engines = devices.len() * ENGINES as usize;
         joined.launches(trace, &call_of);
         joined.waits(trace);
         joined
@@ -205,11 +228,11 @@ impl Joined {
 
     fn waits(&mut self, trace: &Trace) {
         let slices = &trace.slices;
-        let argument = |slice: usize, name| integer_argument(trace.strings.get(slices.args[slice]), name);
-        let is_wait = |k: &usize| {
-            slices.kind[*k] == Kind::Sync && trace.strings.get(slices.name[*k]) == "Stream Wait Event"
-        };
-        let rows: Vec<usize> = (0..slices.len()).filter(is_wait).collect_vec();
+        // How the profiler writes that there is none, in two generations.
+        let some = |number: &i64| !matches!(number, -1 | 4_294_967_295);
+        let stated = |slice: usize, name| integer_argument(trace.strings.get(slices.args[slice]), name);
+        let argument = |slice: usize, name| stated(slice, name).filter(some);
+        let rows: Vec<usize> = (0..slices.len()).filter(|k| slices.kind[*k] == Kind::Sync).collect_vec();
         if rows.is_empty() {
             return;
         }
@@ -230,17 +253,15 @@ impl Joined {
         let first = stream_of.first().map_or(0, |stream| stream.0.0);
         sort(&mut stream_of);
         for k in rows {
-            let device = argument(k, "device").unwrap_or(first);
-            let find = |name| {
-                let key = (device, argument(k, name)?);
-                let at = stream_of.binary_search_by_key(&key, |stream| stream.0).ok()?;
+            let device = stated(k, "device").unwrap_or(first);
+            let find = |stream: i64| {
+                let at = stream_of.binary_search_by_key(&(device, stream), |stream| stream.0).ok()?;
                 Some(stream_of[at].1)
             };
             let record = argument(k, "wait_on_cuda_event_record_corr_id").and_then(call);
-            if let (Some(on), Some(stream), Some(record), Some(wait)) =
-                (find("wait_on_stream"), find("stream"), record, call(slices.correlation[k]))
-            {
-                self.recorded.waits.push(StreamWait { on, stream, record, wait });
+            if let Some(wait) = call(slices.correlation[k]) {
+                let on = argument(k, "wait_on_stream").map(find);
+                self.recorded.row(wait, on, argument(k, "stream").and_then(find), record);
             }
         }
     }

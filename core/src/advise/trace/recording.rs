@@ -16,7 +16,8 @@ use crate::units::{Nanos, float};
 /// |---|---|
 /// | `pin:*` | copies of pageable memory are as if it were pinned: their calls wait for nothing, nor does a synchronisation right behind one that waits for it, and copies to the device are as fast as the pinned ones of 1 MiB or more in the trace, where there are any |
 /// | `h2d_bw*F`, `d2h_bw*F` | copies to the device, or to the host, are `F` times as fast |
-/// | `copy_stream` | copies between host and device are on streams of their own, one for each direction; no kernel waits for a copy that moved, so that this is the most that could be won |
+/// | `link*F` | copies in both directions are `F` times as fast |
+/// | `copy_stream` | copies between host and device are on streams of their own, one for each device and direction; no kernel waits for a copy that moved, so that this is the most that could be won |
 /// | `no_waits` | calls that synchronise wait for nothing |
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -27,6 +28,8 @@ pub enum RecordedChange {
     ToDeviceRate(f64),
     /// `d2h_bw*F`
     ToHostRate(f64),
+    /// `link*F`
+    LinkRate(f64),
     /// `copy_stream`
     CopyStream,
     /// `no_waits`
@@ -42,7 +45,7 @@ impl fmt::Display for NotAChange {
         let NotAChange(text) = self;
         write!(
             f,
-            "{text:?} is no change to a recorded trace: pin:*, h2d_bw*F, d2h_bw*F, copy_stream or no_waits, F above 0"
+            "{text:?} is no change to a recorded trace: pin:*, h2d_bw*F, d2h_bw*F, link*F, copy_stream or no_waits, F above 0"
         )
     }
 }
@@ -61,6 +64,7 @@ impl FromStr for RecordedChange {
             text => match text.split_once('*') {
                 Some(("h2d_bw", by)) => factor(by).map(RecordedChange::ToDeviceRate),
                 Some(("d2h_bw", by)) => factor(by).map(RecordedChange::ToHostRate),
+                Some(("link", by)) => factor(by).map(RecordedChange::LinkRate),
                 _ => None,
             },
         };
@@ -148,6 +152,7 @@ impl Recording<'_> {
             match wanted {
                 RecordedChange::ToDeviceRate(by) => factors[0] *= by,
                 RecordedChange::ToHostRate(by) => factors[1] *= by,
+                RecordedChange::LinkRate(by) => factors.iter_mut().for_each(|factor| *factor *= by),
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@
 //! - A host call begins as long after the call before it as it did. Before it stands the last call of its thread; after
 //!   a pause of more than a millisecond, the last call of any thread, since a thread that pauses waits for another.
 //! - A call that was still running when its operation began waits for that beginning. A call that synchronises waits for
-//!   the operation that was the last to end while it ran. Any other call takes as long as it took.
+//!   the operation that was the last to end while it ran (`synced`). Any other call takes as long as it took.
 //! - An operation begins once its call has launched it, the operation before it on its stream has ended, and what its
 //!   stream was told to wait for has ended, which is taken from times where the file does not say it (`held`). Copies of one
 //!   direction share an engine. What none of this explains keeps its distance to the operation before it: something that
@@ -16,7 +16,8 @@
 use std::borrow::Cow;
 
 use super::held::held;
-use super::recorded::{Op, Recorded};
+use super::recorded::{ENGINES, Op, Recorded};
+use super::synced::Synced;
 use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 
@@ -34,8 +35,9 @@ pub(super) struct Replay {
     pub ops: Vec<OpCost>,
     /// From the first start to the last end, as recorded.
     pub recorded_ns: i64,
-    /// The operations of each stream in order, and an empty stream for those that a change moves, by direction.
+    /// The operations of each stream in order, and behind them two empty streams of each device for those that a change moves.
     queues: Vec<Vec<u32>>,
+    n_streams: usize,
     n_engines: usize,
     /// From a call's beginning to that of its operation where nothing stands before it: the median.
     usual_launch: i64,
@@ -74,8 +76,8 @@ pub(super) struct OpCost {
     pub stream: u32,
     engine: Option<u32>,
     pub len: i64,
-    /// Without a call: how long after the beginning of the operation before it on its stream.
-    offset: i64,
+    /// When it began. Without a call, it begins as long after the operation before it on its stream as it did.
+    begin: i64,
     /// An operation that its stream waits for, which begins before it; and how long after its end this one begins at least.
     waits_for: Option<u32>,
     lag: i64,
@@ -94,7 +96,7 @@ pub(super) struct Change {
     pub dropped_calls: Vec<u32>,
     /// Operations of another length.
     pub lengths: Vec<(u32, i64)>,
-    /// Operations on a stream of their own: one for copies to the host, and one for the others.
+    /// Copies on streams of their own: of each device one for copies to the host, and one for the others.
     pub own_stream: Vec<u32>,
     /// Calls that follow the one before them at once.
     pub prompt_calls: Vec<u32>,
@@ -143,7 +145,10 @@ impl Replay {
             ops: op_costs,
             usual_launch,
             recorded_ns: last.saturating_sub(first),
-            queues: queues(&steps, recorded.n_streams, |k| ops[k as usize].stream),
+            queues: queues(&steps, n_queues(recorded.n_streams, recorded.n_engines), |k| {
+                ops[k as usize].stream
+            }),
+            n_streams: recorded.n_streams,
             n_engines: recorded.n_engines,
             steps,
         })
@@ -220,8 +225,8 @@ struct Run<'a> {
     placed: Vec<usize>,
     call_at: Vec<Option<(i64, i64)>>,
     op_at: Vec<Option<(i64, i64)>>,
-    /// The last start and the greatest end on each stream.
-    last: Vec<Option<(i64, i64)>>,
+    /// The last operation and the greatest end on each stream.
+    last: Vec<Option<(u32, i64)>>,
     engine_free: Vec<i64>,
     /// Operations that get their place first, the last one before the others.
     wanted: Vec<u32>,
@@ -235,14 +240,17 @@ impl<'a> Run<'a> {
         let mut lengths: Vec<i64> = replay.ops.iter().map(|op| op.len).collect_vec();
         change.lengths.iter().for_each(|&(op, len)| lengths[op as usize] = len);
         let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect_vec();
-        let own = u32::try_from(replay.queues.len() - 1).unwrap_or(u32::MAX);
+        let first_own = u32::try_from(replay.n_streams).unwrap_or(u32::MAX);
         for &op in &change.own_stream {
-            let to_host = replay.ops[op as usize].engine.is_some_and(|engine| engine % 3 == 1);
-            streams[op as usize] = own - u32::from(to_host);
+            // Devices share no stream, and none of their own copies waits for another device's.
+            if let Some(engine) = replay.ops[op as usize].engine {
+                let (device, to_host) = (engine / ENGINES, engine % ENGINES == 1);
+                streams[op as usize] = first_own + 2 * device + u32::from(to_host);
+            }
         }
         let queues = match change.own_stream.as_slice() {
             [] => Cow::Borrowed(replay.queues.as_slice()),
-            _ => Cow::Owned(queues(&replay.steps, replay.queues.len() - 2, |k| streams[k as usize])),
+            _ => Cow::Owned(queues(&replay.steps, replay.queues.len(), |k| streams[k as usize])),
         };
         let marked = |which: &[u32], n: usize| {
             let mut marked = vec![false; n];
@@ -334,13 +342,17 @@ impl<'a> Run<'a> {
                 let engine = cost.engine.map_or(i64::MIN, |engine| self.engine_free[engine as usize]);
                 launched.max(stream_free).max(event).max(engine)
             }
-            (None, Some(before)) => sum(before.0, cost.offset),
-            (None, None) => cost.offset,
+            // As far behind the operation before it as it was, be that one of its own stream or one moved here.
+            (None, Some((before, _))) => {
+                let at = self.op_at[before as usize].map_or(i64::MIN, |at| at.0);
+                sum(at, cost.begin.saturating_sub(self.replay.ops[before as usize].begin))
+            }
+            (None, None) => cost.begin,
         };
         let dropped = cost.call.is_some_and(|call| self.made[call as usize] == Made::NotAtAll);
         let end = sum(start, if dropped { 0 } else { self.lengths[op as usize] });
         self.op_at[op as usize] = Some((start, end));
-        self.last[stream] = Some((start, before.map_or(end, |before| before.1.max(end))));
+        self.last[stream] = Some((op, before.map_or(end, |before| before.1.max(end))));
         if let Some(engine) = cost.engine {
             let free = &mut self.engine_free[engine as usize];
             *free = (*free).max(end);
@@ -348,9 +360,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The operations of each stream, and two empty streams more.
-fn queues(steps: &[Step], n_streams: usize, stream: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
-    let mut queues = vec![Vec::new(); n_streams + 2];
+/// How many streams there are, with two more for each device.
+fn n_queues(n_streams: usize, n_engines: usize) -> usize {
+    n_streams + 2 * (n_engines / ENGINES as usize)
+}
+
+/// The operations of each stream.
+fn queues(steps: &[Step], n_queues: usize, stream: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
+    let mut queues = vec![Vec::new(); n_queues];
     for step in steps {
         if let Step::Op(k) = *step {
             queues[stream(k) as usize].push(k);
@@ -369,7 +386,12 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
             waits[call] = Some((index, true));
         }
     }
-    synchronising(recorded, steps, &mut waits);
+    let synced = Synced::of(recorded, (0..).zip(ops).map(|(op, _)| op));
+    for (waits, (k, call)) in waits.iter_mut().zip((0..).zip(calls)) {
+        if waits.is_none() && call.syncs {
+            *waits = synced.waits_for(k).map(|op| (op, false));
+        }
+    }
     let usual = usual_lengths(recorded, &waits);
     let n_rows = calls.iter().map(|call| call.row as usize + 1).max().unwrap_or(0);
     let mut last_of_row: Vec<Option<u32>> = vec![None; n_rows];
@@ -422,36 +444,6 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
         }
     }
     costs
-}
-
-/// The operation that each synchronising call waits for: the last one to end while it ran that had been launched before.
-///
-/// Operations without a call, as those of a graph, were launched no earlier than those before them on their stream.
-fn synchronising(recorded: &Recorded, steps: &[Step], waits: &mut [Option<(u32, bool)>]) {
-    let Recorded { calls, ops, .. } = recorded;
-    let mut launched = vec![i64::MIN; ops.len()];
-    let mut last_of_stream = vec![i64::MIN; recorded.n_streams];
-    for step in steps {
-        let Step::Op(k) = *step else { continue };
-        let op = &ops[k as usize];
-        let last = &mut last_of_stream[op.stream as usize];
-        launched[k as usize] = op.call.map_or(*last, |call| calls[call as usize].at.0);
-        *last = launched[k as usize].max(*last);
-    }
-    let mut ends: Vec<(i64, u32)> = (0..).zip(ops).map(|(index, op)| (op.at.1, index)).collect_vec();
-    // In order already, more or less, which this sort makes use of.
-    ends.sort();
-    for (waits, call) in waits.iter_mut().zip(calls) {
-        if waits.is_some() || !call.syncs {
-            continue;
-        }
-        let (start, end) = call.at;
-        let below = ends.partition_point(|(at, _)| *at <= end);
-        let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
-        // A hostile file could make this the square of its length.
-        let found = candidates.take(100).find(|(_, op)| launched[*op as usize] <= start);
-        *waits = found.map(|(_, op)| (*op, false));
-    }
 }
 
 /// What calls of each name take that wait for nothing: their median, by name in order.
@@ -534,7 +526,7 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
             stream: op.stream,
             engine: op.engine,
             len: end.saturating_sub(start),
-            offset: before.map_or(start, |before| start.saturating_sub(before.0)),
+            begin: start,
             waits_for: held.map(|held| held.on),
             lag: held.map_or(0, |held| held.lag),
             // Operations that overlapped on their stream may do so again.

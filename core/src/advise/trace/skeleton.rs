@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::recorded::{Joined, StreamWait};
+use super::synced::Synced;
 use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::{
     BufferId, Command, Copy, EventId, Kernel, Op, Program, Region, Space, StreamId, ThreadId,
@@ -299,27 +300,22 @@ impl<'t> Made<'t> {
         acts
     }
 
-    /// The calls of the range that wait for an operation of the range: the last one to end while they ran.
+    /// The calls of the range that wait for an operation of the range.
     fn syncs(&self) -> Vec<(i64, i64, u32, Act)> {
         let recorded = &self.joined.recorded;
-        let mut ends: Vec<(i64, u32)> =
-            self.ops().map(|op| (recorded.ops[op as usize].at.1, op)).collect_vec();
-        ends.sort();
-        let copies = |call: u32| ends.iter().any(|&(_, op)| recorded.ops[op as usize].call == Some(call));
+        let synced = Synced::of(recorded, self.ops());
+        let mut copying: Vec<u32> = self.ops().filter_map(|op| recorded.ops[op as usize].call).collect_vec();
+        copying.sort_unstable();
         let mut found = Vec::new();
         for (k, call) in (0u32..).zip(&recorded.calls) {
-            if !call.syncs || !self.is_in(call.at) || copies(k) {
+            if !call.syncs || !self.is_in(call.at) || copying.binary_search(&k).is_ok() {
                 continue;
             }
+            let Some(op) = synced.waits_for(k) else { continue };
             let name = self.trace.strings.get(call.name);
-            let below = ends.partition_point(|(end, _)| *end <= call.at.1);
-            let last = ends[..below].last().filter(|(end, _)| call.at.0 < *end).map(|(_, op)| *op);
-            let act = match last {
-                Some(op) if name.contains("Device") || name.contains("Ctx") => {
-                    Act::SyncDevice(self.device(recorded.ops[op as usize].stream))
-                }
-                Some(op) => Act::Sync(op),
-                None => continue,
+            let act = match name.contains("Device") || name.contains("Ctx") {
+                true => Act::SyncDevice(self.device(recorded.ops[op as usize].stream)),
+                false => Act::Sync(op),
             };
             found.push((call.at.0, call.at.1, call.row, act));
         }
