@@ -189,6 +189,26 @@ fn what_is_odd_and_allowed_is_read_in_any_pieces() {
     }
 }
 
+/// Phases that neither figures nor pictures make anything of are counted by both alike.
+#[test]
+fn phases_that_are_not_used_are_told() {
+    let phases =
+        ["b", "n", "e", "N", "O", "D", "P", "S", "T", "F", "R", "c", "v", "V", "(", ")", ",", "Q", "XX"];
+    let used = ["X", "B", "E", "C", "i", "I", "s", "t", "f", "M"];
+    let events = phases.iter().chain(&used).zip(10..).map(|(ph, ts)| {
+        format!(r#"{{"ph":"{ph}","cat":"x","name":"a","pid":1,"tid":1,"ts":{ts},"id":1,"args":{{"n":1}}}}"#)
+    });
+    let text = format!("[{}]", events.collect::<Vec<_>>().join(","));
+    let found = figures(text.as_bytes(), text.len());
+    assert_eq!(found["import"]["problems"]["other_phase"], 19, "{}", found["import"]);
+    assert_eq!(found["import"]["dropped_events"], 0);
+    let of_picture = spanlift::trace::read(text.as_bytes()).unwrap().import.problems;
+    assert_eq!(of_picture["other_phase"], 19);
+    // What has no phase is told as that.
+    let found = figures(br#"[{"ph":"","ts":1},{"ts":2}]"#, 9);
+    assert_eq!(found["import"]["problems"], serde_json::json!({"bad_ph": 2}));
+}
+
 #[test]
 fn a_file_in_pieces_fails_where_it_fails_whole() {
     let texts: Vec<Vec<u8>> = [

@@ -94,7 +94,8 @@ impl Sink for Fill {
         let kind = self.kind(fields.ph, fields.cat);
         self.kinds[kind].n += 1;
         let phase = fields.phase();
-        if phase == 0 && !matches!(fields.ph, Some(Value::Text(quoted)) if !quoted.raw.is_empty()) {
+        let has_phase = matches!(fields.ph, Some(Value::Text(quoted)) if !quoted.raw.is_empty());
+        if phase == 0 && !has_phase {
             self.problem_here("bad_ph", 1);
         }
         if phase == b'M' {
@@ -110,7 +111,10 @@ impl Sink for Fill {
             b'X' => self.slice(fields, kind, at),
             b's' | b'f' => self.arrow_end(fields, self.kinds[kind].cat, phase == b's'),
             b'i' | b'I' => self.instant(fields),
-            _ => {}
+            // Counters, halves of slices and steps of arrows are in pictures only.
+            b'B' | b'E' | b'C' | b't' => {}
+            _ if phase == 0 && !has_phase => {}
+            _ => self.problem_here("other_phase", 1),
         }
     }
 }
@@ -251,6 +255,13 @@ impl Fill {
                 }
             },
         };
+        if work == Work::Kernel
+            && let Some(name) = args.group_name.or(args.group_ranks)
+        {
+            let (name, ranks) = (text_of(name), text_of(args.group_ranks.unwrap_or(Value::Null)));
+            let group = self.table.strings.intern(&format!("{name} {ranks}"));
+            self.table.process_groups.push((span, group));
+        }
         let correlation = self.num(args.correlation);
         self.table.ops.push(Op { span, work, device, stream, correlation, bytes, direction, call: Op::NONE });
     }
@@ -396,7 +407,7 @@ impl Fill {
             (table.ops.len(), 250),
             (table.calls.len(), 150),
             (table.syncs.len() + table.flows.starts.len() + table.flows.ends.len(), 90),
-            (table.external.len() + table.stacks.len(), 16),
+            (table.external.len() + table.stacks.len() + table.process_groups.len(), 16),
             (table.streams.len(), 1200),
             (table.memory.len(), 700),
             (table.rows.len(), 350),

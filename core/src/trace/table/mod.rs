@@ -43,6 +43,8 @@ pub struct Table {
     pub calls: Vec<Call>,
     /// Rows that tell of a synchronisation.
     pub syncs: Vec<Sync>,
+    /// Who takes part in collectives, where the file says it: index of the slice, and the group's name and ranks.
+    pub process_groups: Vec<(u32, StrId)>,
     /// What joins operators and the host calls made for them: index of the slice, and `External id`.
     pub external: Vec<(u32, i64)>,
     /// The stacks that operators carry in their arguments: index of the slice, and the text.
