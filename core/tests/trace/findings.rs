@@ -123,6 +123,20 @@ fn a_hidden_sync_is_named_by_its_line() {
     assert_eq!(rule(&found, "blocking-copy").unwrap().cost_ns, 1_000_000);
 }
 
+/// Pinned memory is no advice for a copy that no host memory takes part in.
+#[test]
+fn a_blocking_copy_within_a_device_is_told_nothing_of_pinned_memory() {
+    for (kind, is_of_host) in [
+        ("DtoD (Device -> Device)", false),
+        ("PtoP (Device -> Device)", false),
+        ("DtoH (Device -> Pinned)", true),
+    ] {
+        let found = step(kind, 1020).found();
+        let change = &rule(&found, "blocking-copy").unwrap().change;
+        assert_eq!(change.contains("pinned"), is_of_host, "{kind}: {change}");
+    }
+}
+
 /// Anything between the first and the last time that a trace can hold, with all that is done with a recording.
 #[test]
 fn times_however_far_apart_are_explained_and_run_again() {

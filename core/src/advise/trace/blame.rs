@@ -1,6 +1,6 @@
 //! From a host call to who made it: the operator, the part of the program that a person marked, and the line of Python.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 use crate::trace::analysis::Order;
 use crate::trace::table::{CatRole, Table};
@@ -218,10 +218,20 @@ fn own_line(frame: &str) -> Option<String> {
     (!is_library(file)).then(|| format!("{file}.py:{number} {function}").trim_end().to_owned())
 }
 
-/// Whether a file of Python is of a library rather than of the program.
+/// Whether a file of Python is of a library rather than of the program: by the folders that it lies in, whole names of which are
+/// compared, as a program may well lie in one called `pytorch`.
 pub(super) fn is_library(file: &str) -> bool {
-    let libraries = ["site-packages/", "dist-packages/", "<frozen", "/lib/python", "lib64/python", "torch/"];
-    libraries.iter().any(|library| file.contains(library))
+    if file.contains("<frozen") {
+        return true;
+    }
+    let mut before = "";
+    let mut folders = file.split(['/', '\\']).collect_vec();
+    folders.pop();
+    folders.into_iter().any(|folder| {
+        let is_pythons = matches!(std::mem::replace(&mut before, folder), "lib" | "lib64");
+        matches!(folder, "site-packages" | "dist-packages" | "torch")
+            || is_pythons && folder.starts_with("python")
+    })
 }
 
 #[cfg(test)]
@@ -237,6 +247,12 @@ mod tests {
             ("torch/nn/modules/module.py(1501): _call_impl", None),
             ("/usr/lib/python3.12/threading.py(3): run", None),
             ("/x/site-packages/torch/optim/adam.py(3): step", None),
+            ("/opt/lib64/python3.9/runpy.py(3): run", None),
+            ("/workspace/pytorch/torch/nn/modules/module.py(3): call", None),
+            ("/workspace/pytorch/train.py(12): step", Some("/workspace/pytorch/train.py:12 step")),
+            ("/x/my-site-packages/a.py(1): f", Some("/x/my-site-packages/a.py:1 f")),
+            ("/x/mylib/python/a.py(1): f", Some("/x/mylib/python/a.py:1 f")),
+            ("/x/torch.py(1): f", Some("/x/torch.py:1 f")),
             ("<built-in method item of Tensor object at 0x7f>", None),
             ("nn.Module: Linear_0", None),
         ] {

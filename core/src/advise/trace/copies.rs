@@ -153,6 +153,12 @@ fn holds_the_host(
                  and send with `.to(device, non_blocking=True)`",
             )
         }
+        (Some(Group::WithinDevice | Group::Peer), _) => (
+            "blocking-copy",
+            "the call returns only when the copy has ended, and no host memory takes part in it: copy on a stream \
+             (`cudaMemcpyAsync`, `tensor.copy_()`, with `non_blocking=True` between devices) and wait for an event where the \
+             result is used",
+        ),
         _ => (
             "blocking-copy",
             "the call returns only when the copy has ended: pass `non_blocking=True` with pinned host memory and \

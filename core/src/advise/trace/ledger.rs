@@ -95,12 +95,15 @@ impl Moved {
     }
 }
 
-/// Where a copy goes that is none of the usual four: an array is on a device, whatever it is copied with.
+/// Where a copy goes that is none of the usual four: an array is on a device, whatever it is copied with; and ROCm's older profiler
+/// writes `CopyHostToDevice`, or `CopyHostToDevice2D`. From device to device it does not say whether within one.
 fn of_name(name: &str) -> Group {
     match name.strip_prefix("Memcpy ").and_then(|name| name.split(' ').next()) {
         Some("HtoA") => Group::ToDevice,
         Some("AtoH") => Group::ToHost,
         Some("AtoA" | "AtoD" | "DtoA") => Group::WithinDevice,
+        _ if name.starts_with("CopyHostToDevice") => Group::ToDevice,
+        _ if name.starts_with("CopyDeviceToHost") => Group::ToHost,
         _ => towards(direction(name)),
     }
 }
@@ -194,6 +197,19 @@ mod tests {
         ]);
         assert_eq!((found.to_device_bytes, found.to_host_bytes, found.within_device_bytes), (1200, 30, 15));
         assert_eq!((found.payload_bytes, found.pageable_bytes, found.other_bytes), (1230, 1030, 0));
+    }
+
+    /// What the figures of devices count as other copies says in its name where it goes.
+    #[test]
+    fn copies_of_older_profilers_of_rocm_are_told_by_their_names() {
+        let found = moved(&[
+            ("CopyHostToDevice", ",\"bytes\":1000"),
+            ("CopyHostToDevice2D", ",\"bytes\":200"),
+            ("CopyDeviceToHost", ",\"bytes\":30"),
+            ("CopyDeviceToDevice", ",\"bytes\":4"),
+        ]);
+        assert_eq!((found.to_device_bytes, found.to_host_bytes, found.other_bytes), (1200, 30, 4));
+        assert_eq!(found.payload_bytes, 1230);
     }
 
     #[test]
