@@ -1,6 +1,6 @@
 //! What happens within the chosen range of time, on the rows that it is about.
 
-use spanlift::trace::{FlowKind, Kind};
+use spanlift::trace::{FlowKind, Kind, LaneKind, StrId};
 
 use super::App;
 use crate::details;
@@ -33,7 +33,7 @@ pub struct Total {
     pub took: i64,
     /// Time in the range during which any of them is there.
     pub busy: i64,
-    /// The part of that during which a device does work of another kind.
+    /// The part of that during which the same device does work of another kind.
     pub overlap: i64,
     /// Time in the range that host calls took which came back only when their work was done.
     pub waited: i64,
@@ -49,7 +49,7 @@ impl App {
         let (slices, beyond) = (&self.model.trace.slices, self.beyond(to));
         let chosen = self.lanes().map(|(a, b)| b - a + 1);
         let mut totals = Totals { range: (from, to), chosen, ..Totals::default() };
-        let mut times: Vec<(Kind, Vec<(i64, i64)>)> = Vec::new();
+        let mut times: Vec<(Kind, Vec<(Device, (i64, i64))>)> = Vec::new();
         for (r, row) in (0u32..).zip(&self.model.rows.rows) {
             if !self.is_chosen(r) {
                 continue;
@@ -95,7 +95,7 @@ impl App {
                                 );
                                 place
                             });
-                        times[place].1.push((a, b));
+                        times[place].1.push((self.device(i), (a, b)));
                         let total = &mut totals.kinds[place];
                         total.n += 1;
                         total.ns = total.ns.saturating_add(b - a);
@@ -109,18 +109,31 @@ impl App {
                 totals.lanes.push((row.name.clone(), busy.len() as u64, length(&union(busy))));
             }
         }
-        let times: Vec<_> = times.into_iter().map(|(kind, list)| (kind, union(list))).collect();
-        for (total, (kind, own)) in totals.kinds.iter_mut().zip(&times) {
-            total.busy = length(own);
-            if kind.is_device_work() {
-                let others = times.iter().filter(|(other, _)| other != kind && other.is_device_work());
-                let others = union(others.flat_map(|(_, list)| list).copied().collect());
-                total.overlap = total.busy.saturating_add(length(&others));
-                let both = union(own.iter().chain(&others).copied().collect());
-                total.overlap = total.overlap.saturating_sub(length(&both));
+        let times: Vec<_> = times.into_iter().map(|(kind, list)| (kind, by_device(list))).collect();
+        for (total, (kind, devices)) in totals.kinds.iter_mut().zip(&times) {
+            total.busy = length(&union(devices.iter().flat_map(|(_, list)| list).copied().collect()));
+            if !kind.is_device_work() {
+                continue;
             }
+            let mut both = Vec::new();
+            for (device, own) in devices {
+                let others = times.iter().filter(|(other, _)| other != kind && other.is_device_work());
+                let others = others.flat_map(|(_, of)| of).filter(|(of, _)| of == device);
+                both.extend(common(own, &union(others.flat_map(|(_, list)| list).copied().collect())));
+            }
+            total.overlap = length(&union(both));
         }
         Some(totals)
+    }
+
+    /// The device of a slice.
+    fn device(&self, k: usize) -> Device {
+        let trace = &self.model.trace;
+        let lane = &trace.lanes[trace.slices.lane[k] as usize];
+        match lane.kind {
+            LaneKind::Stream { dev, .. } => (Some(dev), StrId::EMPTY),
+            _ => (None, lane.group),
+        }
     }
 
     /// Whether the range is about a row.
@@ -147,6 +160,29 @@ impl App {
     }
 }
 
+/// What tells devices apart: the number, or the name where there is none.
+type Device = (Option<i64>, StrId);
+
+/// The union of the intervals of each device.
+fn by_device(mut list: Vec<(Device, (i64, i64))>) -> Vec<(Device, Vec<(i64, i64)>)> {
+    list.sort_unstable();
+    let devices = list.chunk_by(|a, b| a.0 == b.0);
+    devices.map(|of| (of[0].0, union(of.iter().map(|(_, at)| *at).collect()))).collect()
+}
+
+/// What two unions have in common.
+fn common(a: &[(i64, i64)], b: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    let (mut found, mut i, mut j) = (Vec::new(), 0, 0);
+    while let (Some(one), Some(other)) = (a.get(i), b.get(j)) {
+        let (from, to) = (one.0.max(other.0), one.1.min(other.1));
+        if from < to {
+            found.push((from, to));
+        }
+        *(if one.1 < other.1 { &mut i } else { &mut j }) += 1;
+    }
+    found
+}
+
 /// The union of intervals: apart from each other, in order.
 fn union(mut intervals: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     intervals.sort_unstable();
@@ -167,8 +203,6 @@ fn length(intervals: &[(i64, i64)]) -> i64 {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
-
-    use spanlift::trace::LaneKind;
 
     use super::*;
     use crate::model::Model;
@@ -264,16 +298,20 @@ mod tests {
                     })
                     .collect();
                 let covers = |k: usize, t: i64| trace.slices.start[k] <= t && t < trace.slices.end[k];
-                let is_at = |t: i64, is: &dyn Fn(Kind) -> bool| {
-                    chosen.iter().any(|&k| is(trace.slices.kind[k]) && covers(k, t))
+                let at = |t: i64, is: &dyn Fn(Kind) -> bool| -> Vec<usize> {
+                    chosen.iter().copied().filter(|&k| is(trace.slices.kind[k]) && covers(k, t)).collect()
                 };
                 for total in &totals.kinds {
                     let own = |kind: Kind| kind == total.kind;
                     let other = |kind: Kind| {
                         kind != total.kind && kind.is_device_work() && total.kind.is_device_work()
                     };
-                    let busy = (from..to).filter(|&t| is_at(t, &own)).count();
-                    let both = (from..to).filter(|&t| is_at(t, &own) && is_at(t, &other)).count();
+                    let busy = (from..to).filter(|&t| !at(t, &own).is_empty()).count();
+                    let meet = |t: i64| {
+                        let others = at(t, &other);
+                        at(t, &own).iter().any(|&k| others.iter().any(|&o| app.device(k) == app.device(o)))
+                    };
+                    let both = (from..to).filter(|&t| meet(t)).count();
                     assert_eq!(
                         (total.busy, total.overlap),
                         (i64::try_from(busy).unwrap(), i64::try_from(both).unwrap()),
@@ -308,6 +346,33 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&n| n > 0), "nothing was looked at: {seen:?}");
+    }
+
+    /// A copy to one device while another computes overlaps nothing.
+    #[test]
+    fn work_of_two_devices_is_no_overlap() {
+        let work = |cat: &str, name: &str, device: u32, (ts, end): (u32, u32)| {
+            format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{device},"tid":7,"ts":{ts},"dur":{},"args":{{"device":{device},"stream":7}}}}"#,
+                end - ts
+            )
+        };
+        let copy = |device, at| work("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", device, at);
+        let text = format!(
+            "[{},{},{},{}]",
+            copy(0, (0, 10)),
+            work("kernel", "k", 1, (0, 20)),
+            copy(1, (15, 30)),
+            work("kernel", "k", 0, (28, 40))
+        );
+        let mut app = App::new(Model::new("", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        app.set_range(Some((0, 40_000)));
+        let told: Vec<_> = app.totals().unwrap().kinds.iter().map(|t| (t.kind, t.busy, t.overlap)).collect();
+        // Device 1 copies and computes from 15 to 20 us.
+        assert_eq!(told.len(), 2);
+        assert!(told.contains(&(Kind::ToDevice, 25_000, 5_000)), "{told:?}");
+        assert!(told.contains(&(Kind::Kernel, 32_000, 5_000)), "{told:?}");
     }
 
     /// What takes no time at the very end of a trace is of the range that reaches it, and of what is exported.
