@@ -246,11 +246,13 @@ pub struct Misfit {
     pub place: usize,
     /// Parts of the container.
     pub parts: usize,
+    /// The dimension along which they are joined on this side: each may have its own size there.
+    pub joined: Option<Name>,
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Misfit { container, verb, first, has, other, gives, place, parts } = self;
+        let Misfit { container, verb, first, has, other, gives, place, parts, joined } = self;
         write!(
             f,
             "`{other}` {verb} {} but `{first}` {verb} {} ({} of {} in the {container}); {}",
@@ -260,9 +262,9 @@ impl fmt::Display for Misfit {
             cardinal(*parts),
             if *verb == "reads" {
                 // What the first reads is there; it has to become what the other one reads.
-                fix_moving(has, gives, (has.device(), gives.device()), "before it")
+                fix_moving([has, gives], [has.device(), gives.device()], "before it", joined.as_ref())
             } else {
-                fix(has, gives, "after it")
+                fix_moving([has, gives], [gives.device(), has.device()], "after it", joined.as_ref())
             }
         )
     }
@@ -274,6 +276,12 @@ impl OpError {
     /// A tuple where dimensions are asked for.
     pub(super) fn tuple(operator: String) -> OpError {
         OpError::Argument { operator, problem: "a tuple of spaces has no dimensions of its own".to_owned() }
+    }
+
+    /// A new dimension beyond the rank.
+    pub(super) fn place(name: &Name, place: usize, space: &Space) -> OpError {
+        let place = i64::try_from(place).unwrap_or(i64::MAX);
+        OpError::Place { name: name.to_string(), place, space: Box::new(space.clone()) }
     }
 
     /// The same with the operator that could not be built, where only names or sizes are said.
@@ -340,11 +348,25 @@ fn instead(others: &[Name]) -> String {
 
 /// Both spaces, with sizes where only these differ.
 fn shown(expects: &Space, gives: &Space) -> (String, String) {
-    if names(expects) == names(gives) && expects.dims() != gives.dims() {
+    if same(expects, gives, &|a, b| a.names().eq(b.names())) && !fits(expects, gives) {
         (expects.sized(), gives.sized())
     } else {
         (expects.to_string(), gives.to_string())
     }
+}
+
+/// Whether two spaces have as many members, nested in one way, and all that have dimensions of their own are alike.
+fn same(a: &Space, b: &Space, alike: &dyn Fn(&Space, &Space) -> bool) -> bool {
+    match (a.members(), b.members()) {
+        (None, None) => alike(a, b),
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, alike)),
+        _ => false,
+    }
+}
+
+/// Whether names and sizes are the same, whatever the type and the device.
+fn fits(a: &Space, b: &Space) -> bool {
+    same(a, b, &|a, b| a.dims() == b.dims())
 }
 
 fn names(space: &Space) -> Vec<String> {
@@ -353,11 +375,12 @@ fn names(space: &Space) -> Vec<String> {
 
 /// What to do so that `gives` becomes `expects`.
 fn fix(expects: &Space, gives: &Space, place: &str) -> String {
-    fix_moving(expects, gives, (gives.device(), expects.device()), place)
+    fix_moving([expects, gives], [gives.device(), expects.device()], place, None)
 }
 
-/// The same, where data that differs in its place moves between these devices.
-fn fix_moving(expects: &Space, gives: &Space, (from, to): (Device, Device), place: &str) -> String {
+/// The same, where data that differs in its place moves between these devices, and sizes along `free` may differ.
+fn fix_moving(sides: [&Space; 2], [from, to]: [Device; 2], place: &str, free: Option<&Name>) -> String {
+    let [expects, gives] = sides;
     let mut steps = Vec::new();
     if from != to {
         // At the beginning of a chain a transfer that does not say where it begins begins on the host.
@@ -366,31 +389,68 @@ fn fix_moving(expects: &Space, gives: &Space, (from, to): (Device, Device), plac
         let transfer = if begins { format!("ToDevice::from({from}).to({to})") } else { format!("to({to})") };
         steps.push(format!("insert `{transfer}` {place}"));
     }
-    if expects.members().is_some() != gives.members().is_some() {
-        steps.push(
-            "one of them is a tuple of spaces, as `block_diag` has them; `stack` and `block` have one space"
-                .to_owned(),
-        );
-        return steps.join("; ");
-    }
-    if expects.dtype() != gives.dtype() {
+    let one_is_a_tuple = expects.members().is_some() != gives.members().is_some();
+    if expects.dtype() != gives.dtype() && !one_is_a_tuple {
         steps.push(format!("build both in {} or both in {}", expects.dtype(), gives.dtype()));
     }
-    if expects.dims() != gives.dims() {
-        let (mut wanted, mut found) = (names(expects), names(gives));
-        let ordered = wanted == found;
-        sort(&mut wanted);
-        sort(&mut found);
-        let unequal = expects.dims().iter().zip(gives.dims()).find(|(a, b)| a != b);
-        match unequal {
-            Some(((name, n), (_, m))) if ordered => {
-                steps.push(format!("make `{name}` as long on both sides: it is {n} and {m}"));
-            }
-            _ if wanted == found => steps.push("list the names in one order on both sides".to_owned()),
-            _ => steps.push("give both sides the same names".to_owned()),
-        }
-    }
+    steps.extend(mended(expects, gives, free));
     steps.join("; ")
+}
+
+/// What to change about names, sizes and members, where these differ.
+fn mended(expects: &Space, gives: &Space, free: Option<&Name>) -> Option<String> {
+    let (wants, has) = match (expects.members(), gives.members()) {
+        (Some(wants), Some(has)) => (wants, has),
+        (None, None) => return renamed_or_resized(expects, gives, free),
+        _ => {
+            let step = "one of them is a tuple of spaces, as `block_diag` has them; `stack` and `block` have one space";
+            return Some(step.to_owned());
+        }
+    };
+    if fits(expects, gives) {
+        return None;
+    }
+    let (flat, other) = (leaves(expects), leaves(gives));
+    let mut sorted = [wants, has].map(|members| members.iter().map(|m| leaves(m).join(";")).collect_vec());
+    sorted.iter_mut().for_each(|members| sort(members));
+    if flat == other {
+        return Some("nest the members in one way on both sides".to_owned());
+    }
+    if wants.len() != has.len() {
+        let (n, m) = (cardinal(wants.len()), cardinal(has.len()));
+        return Some(format!("put as many members into both tuples: one has {n}, the other {m}"));
+    }
+    if sorted[0] == sorted[1] {
+        return Some("list the members in one order on both sides".to_owned());
+    }
+    let (k, (a, b)) = (1..).zip(wants.iter().zip(has)).find(|(_, (a, b))| !fits(a, b))?;
+    Some(format!("in the {} member, {}", ordinal(k), mended(a, b, free)?))
+}
+
+/// Names and sizes of all spaces in a tuple of any depth.
+fn leaves(space: &Space) -> Vec<String> {
+    match space.members() {
+        Some(members) => members.iter().flat_map(leaves).collect_vec(),
+        None => vec![space.dims().iter().map(|(name, n)| format!("{name}={n}")).collect_vec().join(",")],
+    }
+}
+
+/// What to change about the dimensions of two spaces.
+fn renamed_or_resized(expects: &Space, gives: &Space, free: Option<&Name>) -> Option<String> {
+    let (mut wanted, mut found) = (names(expects), names(gives));
+    if wanted == found {
+        let pairs = || expects.dims().iter().zip(gives.dims());
+        let ((name, n), (_, m)) = pairs().find(|(a, b)| a != b && Some(&a.0) != free)?;
+        return Some(format!("make `{name}` as long on both sides: it is {n} and {m}"));
+    }
+    sort(&mut wanted);
+    sort(&mut found);
+    let step = if wanted == found {
+        "list the names in one order on both sides"
+    } else {
+        "give both sides the same names"
+    };
+    Some(step.to_owned())
 }
 
 const WORDS: [(&str, &str); 13] = [

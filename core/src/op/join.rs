@@ -421,7 +421,10 @@ impl Operator {
                 return Err(OpError::tuple(parts[0].formula()));
             }
             let mut dims = space.dims().to_vec();
-            dims.insert((*axis).min(dims.len()), (name.clone(), n));
+            if *axis > dims.len() {
+                return Err(OpError::place(name, *axis, space));
+            }
+            dims.insert(*axis, (name.clone(), n));
             space.with_dims(dims).map_err(|e| OpError::from(e).on(parts[0].formula(), space))
         };
         // A new name of one side that the other side has already would be two things.
@@ -459,11 +462,17 @@ fn same_spaces(parts: &[Operator], container: &'static str, reads: bool) -> Resu
     let first = side(&parts[0], reads);
     match parts.iter().position(|p| side(p, reads) != first) {
         None => Ok(()),
-        Some(k) => Err(misfit(container, parts, k, reads)),
+        Some(k) => Err(misfit(container, parts, k, reads, None)),
     }
 }
 
-fn misfit(container: &'static str, parts: &[Operator], k: usize, reads: bool) -> OpError {
+fn misfit(
+    container: &'static str,
+    parts: &[Operator],
+    k: usize,
+    reads: bool,
+    joined: Option<&Name>,
+) -> OpError {
     OpError::Misfit(Box::new(Misfit {
         container,
         verb: if reads { "reads" } else { "gives" },
@@ -473,6 +482,7 @@ fn misfit(container: &'static str, parts: &[Operator], k: usize, reads: bool) ->
         gives: side(&parts[k], reads).clone(),
         place: k + 1,
         parts: parts.len(),
+        joined: joined.cloned(),
     }))
 }
 
@@ -503,7 +513,7 @@ fn joined_space(
             first.dims().iter().map(|(n, s)| (n.clone(), if n == dim { size } else { *s })).collect_vec(),
         )?;
         if alike != *space || space.device() != first.device() || space.dtype() != first.dtype() {
-            return Err(misfit("concatenation", parts, k, reads));
+            return Err(misfit("concatenation", parts, k, reads, Some(dim)));
         }
         total = total.checked_add(size).ok_or(SpaceError::Overflow(total.to_string(), space.dtype()))?;
     }

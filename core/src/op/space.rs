@@ -59,6 +59,13 @@ impl fmt::Display for SpaceError {
             SpaceError::NotAField(dtype) => {
                 write!(f, "{dtype} is no field: operators work on f32, f64, c32 and c64")
             }
+            // Nothing is there, and yet an index counts in steps of the sizes beside the 0.
+            SpaceError::Overflow(text, dtype) if text.split('x').any(|size| size == "0") => {
+                write!(
+                    f,
+                    "{text} elements of {dtype} are none, but the strides between them leave i64 (overflow)"
+                )
+            }
             SpaceError::Overflow(text, dtype) => {
                 write!(f, "the bytes of {text} elements of {dtype} leave i64 (overflow)")
             }

@@ -188,6 +188,7 @@ fn check_sum(parts: &[Operator]) -> Result<(), OpError> {
                     gives: side(part),
                     place: k + 1,
                     parts: parts.len(),
+                    joined: None,
                 })));
             }
         }

@@ -114,6 +114,74 @@ fn containers() {
     refused(a.inverse(), "`W` has no exact inverse; solve with it instead");
 }
 
+/// What is wrong with tuples is said of their members, with the sizes where names do not tell them apart.
+#[test]
+fn tuples_that_differ() {
+    let d = |name: &'static str, n: i64| Operator::identity(space(&[(name, n)], Dtype::F64));
+    let pair = |a: Operator, b: Operator| block_diag([a, b]).unwrap();
+    let (xy, longer) = (pair(d("x", 2), d("y", 3)), pair(d("x", 4), d("y", 3)));
+    let end = |built: Result<Operator, OpError>| {
+        let said = built.unwrap_err().to_string();
+        let (spaces, step) = said.rsplit_once(" (second of two in the ").unwrap();
+        let step = step.split_once("); ").unwrap().1.to_owned();
+        (spaces.to_owned(), step)
+    };
+    let expects = |a: &str, b: &str| format!("`diag(I, I)` expects {a} but `diag(I, I)` gives {b}");
+    let said = end(chain![&xy, &longer]);
+    assert_eq!(said.0, expects("(f64[x=4]@cpu, f64[y=3]@cpu)", "(f64[x=2]@cpu, f64[y=3]@cpu)"));
+    assert_eq!(said.1, "in the first member, make `x` as long on both sides: it is 4 and 2");
+    assert_eq!(end(&xy + &longer).1, "in the first member, make `x` as long on both sides: it is 2 and 4");
+    // Names tell these apart, so that sizes are left out.
+    let said = end(chain![&xy, &pair(d("y", 3), d("x", 2))]);
+    assert_eq!(said.0, expects("(f64[y]@cpu, f64[x]@cpu)", "(f64[x]@cpu, f64[y]@cpu)"));
+    assert_eq!(said.1, "list the members in one order on both sides");
+    assert_eq!(
+        end(chain![&xy, &pair(d("x", 2), d("z", 3))]).1,
+        "in the second member, give both sides the same names"
+    );
+    let three = block_diag([d("x", 2), d("y", 3), d("x", 2)]).unwrap();
+    assert_eq!(
+        end(chain![&xy, &three]).1,
+        "put as many members into both tuples: one has three, the other two"
+    );
+    let nested = |a: &Operator| block_diag([d("x", 2), a.clone()]).unwrap();
+    let flat = block_diag([d("x", 2), d("x", 2), d("y", 3)]).unwrap();
+    assert_eq!(end(chain![&flat, &nested(&xy)]).1, "nest the members in one way on both sides");
+    assert_eq!(
+        end(chain![&nested(&xy), &nested(&longer)]).1,
+        "in the second member, in the first member, make `x` as long on both sides: it is 4 and 2"
+    );
+    assert!(
+        end(chain![&nested(&d("y", 3)), &nested(&xy)]).1.starts_with("in the second member, one of them is")
+    );
+    assert_eq!(end(chain![&xy.on(cuda(0)), &xy]).1, "insert `to(cpu())` between them");
+}
+
+/// Along the dimension that is joined each part has its own size: another one is at fault.
+#[test]
+fn the_joined_dimension_is_free() {
+    let w = |out: [(&'static str, i64); 2], x: i64| {
+        let n = usize::try_from(out[0].1 * out[1].1 * x).unwrap();
+        dense([out[0].0, out[1].0], ["x"], [out[0], out[1], ("x", x)], vec![1.0; n], Dtype::F64).unwrap()
+    };
+    let (p, q) = (w([("y", 2), ("z", 2)], 3), w([("y", 1), ("z", 3)], 3));
+    let wrong = "make `z` as long on both sides: it is 2 and 3";
+    let said = |built: Result<Operator, OpError>| built.unwrap_err().to_string();
+    let vertical = said(vstack("y", [p.clone(), q.clone()]));
+    assert!(vertical.ends_with(wrong), "{vertical}");
+    let horizontal = said(hstack("y", [p.h(), q.h()]));
+    assert!(horizontal.ends_with(wrong), "{horizontal}");
+    let both = said(block("y", "x", [p.clone(), w([("y", 1), ("z", 3)], 2)]));
+    assert!(both.ends_with(wrong), "{both}");
+    // What else differs is said alone, whatever is joined.
+    let moved = said(vstack("y", [p.clone(), w([("y", 1), ("z", 2)], 3).on(cuda(0))]));
+    assert!(
+        moved.ends_with("(second of two in the concatenation); insert `to(cuda(0))` before it"),
+        "{moved}"
+    );
+    assert!(vstack("y", [p, w([("y", 1), ("z", 2)], 3)]).is_ok());
+}
+
 /// The normal of a matrix names rows that nobody sees, as `Pad` names what it makes: the two are apart.
 #[test]
 fn names_inside_a_normal_are_nobody_elses() {
@@ -130,9 +198,11 @@ fn names_inside_a_normal_are_nobody_elses() {
 #[test]
 fn a_dimension_is_listed_once() {
     let line = space(&[("b", 2), ("x", 3)], Dtype::F64);
-    let twice = "on f64[b=2,x=3]@cpu: dimension `x` is named twice; give one of the two another name";
-    refused(flip(["x", "b", "x"]).over(&line), &format!("`Flip(x,b,x)` {twice}"));
-    refused(sum_reduce(["x", "x"]).over(&line), &format!("`Sum(x,x)` {twice}"));
+    let twice = "`x` is listed twice; list it once";
+    refused(flip(["x", "b", "x"]).over(&line), &format!("`Flip(x,b,x)`: {twice}"));
+    refused(sum_reduce(["x", "x"]).over(&line), &format!("`Sum(x,x)`: {twice}"));
+    refused(permute(["x", "x"]).over(&line), &format!("`Permute(x,x)`: {twice}"));
+    refused(permute(["x", "b", "x"]).over(&line), &format!("`Permute(x,b,x)`: {twice}"));
 }
 
 #[test]
@@ -151,6 +221,12 @@ fn leaves() {
     );
     refused(end_pad("x", -1, 0).over(line(3)), "`Pad(x,-1+0)`: -1 zeros before and 0 after cannot be added");
     refused(slice("x", 1..5, 1).over(line(3)), "`Slice(x,1..5)`: `x` is 3 long");
+    // As somebody may count who knows only a length: no range of Rust is written so.
+    let backwards = std::ops::Range { start: 2, end: 1 };
+    refused(
+        slice("x", backwards, 1).over(line(3)),
+        "`Slice(x,2..1)`: 2..1 runs backwards; a range rises, and a negative step takes it from its end",
+    );
     refused(slice("x", 1..2, 0).over(line(3)), "`Slice(x,1..2,0)`: a step of 0 goes nowhere");
     refused(select("x", [0, 3]).over(line(3)), "`Select(x)`: entry 3 along `x` is outside 0..3");
     refused(select("x", [0, -1]).over(line(3)), "`Select(x)`: entry -1 along `x` is outside 0..3");
@@ -159,10 +235,6 @@ fn leaves() {
     refused(
         permute(["x"]).over(line(3)),
         "`Permute(x)`: f64[b,x]@cpu has other dimensions too; list all of them",
-    );
-    refused(
-        permute(["x", "x"]).over(line(3)),
-        "`Permute(x,x)` on f64[b=2,x=3]@cpu: dimension `x` is named twice; give one of the two another name",
     );
     refused(
         rename([("x", "b")]).over(line(3)),
@@ -175,6 +247,10 @@ fn leaves() {
     refused(
         merge_dims(["x", "b"], "p").over(line(3)),
         "`Merge(x,b->p)`: they do not follow each other in f64[b,x]@cpu; `permute` first",
+    );
+    refused(
+        split_dim("x", []).over(line(1)),
+        "`Split(x->)`: there is nothing to split `x` into; list names and sizes",
     );
     refused(split_dim("x", [("u", 2), ("v", 2)]).over(line(3)), "`Split(x->u,v)`: `x` is 3 long and not 2x2");
     refused(

@@ -56,6 +56,21 @@ fn movements_of_nothing_come_back_from_their_files() {
     }
 }
 
+/// A space without an element has no bytes; where large sizes beside the 0 are too much, it is their strides.
+#[test]
+fn what_is_too_large_about_nothing_is_its_strides() {
+    let said = |dims: [(&str, i64); 3]| Space::new(dims, Dtype::F64).unwrap_err().to_string();
+    let n = 1_i64 << 62;
+    assert_eq!(
+        said([("x", 0), ("y", n), ("z", n)]),
+        format!("0x{n}x{n} elements of f64 are none, but the strides between them leave i64 (overflow)")
+    );
+    assert_eq!(
+        said([("x", 10), ("y", n), ("z", n)]),
+        format!("the bytes of 10x{n}x{n} elements of f64 leave i64 (overflow)")
+    );
+}
+
 #[test]
 fn no_dimension_is_taken_twice() {
     let (x, w) = (space(&[("x", 4)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());

@@ -332,6 +332,30 @@ fn mistakes_are_named_with_their_place() {
     assert_eq!(error, "leaves[419].weights: 16800000 points, at most 16777216 are read");
 }
 
+/// A new dimension has a place from 0 to the rank, as `stack` has it.
+#[test]
+fn a_place_beyond_the_rank_is_refused_where_it_stands() {
+    let line = spanlift::op::Space::new([("x", 3)], Dtype::F64).unwrap();
+    let parts = [1.0, 2.0].map(|f| Operator::scale(f, line.clone()).unwrap());
+    let a = spanlift::op::stack(Some(("s", 1)), Some(("t", 0)), parts).unwrap();
+    let good: Value = serde_json::from_str(&a.to_json(Weights::Inline).unwrap()).unwrap();
+    let read = |field: &str, place: i64| {
+        let mut file = good.clone();
+        file["operator"][field][1] = json!(place);
+        Reader::new().read(file.to_string().as_bytes()).map_err(|e| e.to_string())
+    };
+    assert_eq!(read("out", 1), Ok(a.clone()));
+    assert!(read("out", 0).is_ok_and(|b| b != a));
+    for (field, name) in [("out", "s"), ("into", "t")] {
+        for place in [2, 9] {
+            let said = format!(
+                "operator.{field}: `{name}` cannot be inserted at {place} of f64[x]@cpu: choose 0 to 1"
+            );
+            assert_eq!(read(field, place), Err(said));
+        }
+    }
+}
+
 /// Damaged files are an answer or an error, and whatever is read can be looked at.
 #[test]
 fn damaged_files_never_panic() {

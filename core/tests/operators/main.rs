@@ -11,6 +11,7 @@ mod edges;
 mod errors;
 mod hostile;
 mod into;
+mod inverses;
 mod json;
 mod kept;
 mod laws;

@@ -1,7 +1,7 @@
 //! Operators as text beside the builders that they stand for, what is said of wrong ones, and what none can ask for.
 
 use spanlift::chain;
-use spanlift::memory::{Dtype, cpu, cuda};
+use spanlift::memory::{Dtype, cpu, cuda, mock};
 use spanlift::op::{
     Array, Boundary, Complex64, Dense, Diagonal, Edge, Kernel, Mode, OpError, Operator, Part, Space, Tensor,
     block, block_diag, blocks, convolution, crop, embed, end_pad, fft, finite_difference, flip, gradient,
@@ -342,6 +342,18 @@ fn errors_name_the_place_of_the_culprit() {
         let e = Script::read(&format!("operator\n{W}\n{lines}")).unwrap_err();
         assert_eq!((e.line, e.column), (row, column), "{lines}: {e}");
     }
+}
+
+/// What an error says to insert is text of a script, and makes the script right.
+#[test]
+fn advice_is_written_as_scripts_are() {
+    let (a, w) = ("A = diagonal(f64[x=4]@mock:1, ones)", "W = diagonal(f64[x=4]@mock:2, ones)");
+    let said = fault(&format!("operator\n{a}\n{w}\nshow A + W"));
+    assert!(said.ends_with("insert `to(mock:2).over(SPACE@mock:1)` before it"), "{said}");
+    let said = fault(&format!("operator\n{a}\n{w}\nshow A + (to(mock:2).over(f64[x=4]@mock:1) -> W)"));
+    assert!(said.ends_with("insert `to(mock:1)` after it"), "{said}");
+    let b = read(&format!("{a}\n{w}\nshow A + (to(mock:2).over(f64[x=4]@mock:1) -> W -> to(mock:1))"));
+    assert_eq!((b.domain().device(), b.codomain().device()), (mock(1), mock(1)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{DEEPEST, JsonError, MOST_POINTS, leaves, name_of, read_value};
 use crate::memory::{Device, Dtype};
 use crate::op::operator::{Operator, Scale};
-use crate::op::{DeviceSpec, Name, Space, Tensor, ToDevice};
+use crate::op::{DeviceSpec, Name, OpError, Space, Tensor, ToDevice};
 
 /// Makes a leaf of its recipe.
 type Make = Box<dyn Fn(&Value) -> Result<Operator, String>>;
@@ -222,7 +222,19 @@ impl File<'_> {
                     .map_err(here)?
             }
             "stack" => {
-                Operator::stacked(fields.slot("out")?, fields.slot("into")?, parts()?).map_err(here)?
+                let parts = parts()?;
+                let slot = |field: &str, side: fn(&Operator) -> &Space| {
+                    let slot = fields.slot(field)?;
+                    if let Some((name, place)) = &slot
+                        && let Some(space) = parts.first().map(side).filter(|s| s.members().is_none())
+                        && *place > space.dims().len()
+                    {
+                        return Err(fields.error(field, OpError::place(name, *place, space)));
+                    }
+                    Ok(slot)
+                };
+                let (out, into) = (slot("out", Operator::codomain)?, slot("into", Operator::domain)?);
+                Operator::stacked(out, into, parts).map_err(here)?
             }
             "block_diag" => Operator::blocks(parts()?).map_err(here)?,
             "power" => {

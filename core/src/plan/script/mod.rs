@@ -111,7 +111,8 @@ impl Place {
     }
 }
 
-/// A message that writes as scripts do: `cuda:0`, where the library's advice says `cuda(0)`, and `.over(SPACE)`.
+/// A message that writes as scripts do: `cuda:0`, where the library's advice says `cuda(0)`, `.over(SPACE)`, and a transfer that says
+/// where it begins by the space that it is over.
 fn as_written(message: String) -> String {
     let mut text = message.replace("cpu()", "cpu").replace("`over(space)`", "`.over(SPACE)`");
     for family in ["cuda", "mock"] {
@@ -126,6 +127,13 @@ fn as_written(message: String) -> String {
             }
             from = digits;
         }
+    }
+    let begins = "`ToDevice::from(";
+    while let Some((before, rest)) = text.split_once(begins)
+        && let Some((from, rest)) = rest.split_once(").to(")
+        && let Some((to, rest)) = rest.split_once(")`")
+    {
+        text = format!("{before}`to({to}).over(SPACE@{from})`{rest}");
     }
     text
 }

@@ -7,10 +7,15 @@ use crate::op::chain::{builder, one_size};
 use crate::op::{Name, OpError, Operator, Space, SpaceError, Tags};
 use crate::ordered::CollectVec;
 
-/// Some of the rows of an identity, each once.
-const ROWS: Tags = Tags { coisometry: true, ..Tags::NONE };
-/// Some of its columns.
-const COLUMNS: Tags = Tags { isometry: true, ..Tags::NONE };
+/// So many of the rows of an identity of `n` rows, each once: all of them are a reordering.
+fn rows(of: i64, n: i64) -> Tags {
+    if of == n { Tags::REORDERING } else { Tags { coisometry: true, ..Tags::NONE } }
+}
+
+/// The same of its columns.
+fn columns(of: i64, n: i64) -> Tags {
+    if of == n { Tags::REORDERING } else { Tags { isometry: true, ..Tags::NONE } }
+}
 
 /// A movement that takes its space from what is before it, or from [`Movement::over`].
 #[derive(Debug, Clone, PartialEq)]
@@ -192,7 +197,7 @@ impl Movement {
     }
 
     fn permute(&self, space: &Space, order: &[String]) -> Result<Operator, OpError> {
-        let from = order.iter().map(|n| self.axis(space, n)).try_collect_vec()?;
+        let from = self.distinct(space, order)?;
         if from.len() != space.dims().len() {
             return Err(self.wrong(format!("{space} has other dimensions too; list all of them")));
         }
@@ -208,7 +213,12 @@ impl Movement {
         if step == 0 {
             return Err(self.wrong("a step of 0 goes nowhere"));
         }
-        if !(0 <= range.start && range.start <= range.end && range.end <= n) {
+        if range.start > range.end {
+            let Range { start, end } = range;
+            let fix = "a range rises, and a negative step takes it from its end";
+            return Err(self.wrong(format!("{start}..{end} runs backwards; {fix}")));
+        }
+        if !(0 <= range.start && range.end <= n) {
             return Err(self.wrong(format!("`{dim}` is {n} long")));
         }
         let (len, stride) = (range.end - range.start, step.checked_abs().unwrap_or(i64::MAX));
@@ -218,7 +228,7 @@ impl Movement {
         let step = if size <= 1 { 1 } else { step };
         let (to, axes) = self.along(space, axis, size, |k, n| Axis::affine(size, k, n, start, step))?;
         let adjoint = format!("Embed({dim},{}..{})", range.start, range.end);
-        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, ROWS, Cuts::Refused))
+        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, rows(size, n), Cuts::Refused))
     }
 
     fn pad(&self, space: &Space, dim: &str, to: i64) -> Result<Operator, OpError> {
@@ -273,7 +283,9 @@ impl Movement {
     fn distinct(&self, space: &Space, dims: &[String]) -> Result<Vec<usize>, OpError> {
         let axes = dims.iter().map(|d| self.axis(space, d)).try_collect_vec()?;
         match (1..axes.len()).find(|&k| axes[..k].contains(&axes[k])) {
-            Some(k) => Err(SpaceError::DuplicateDim(space.dims()[axes[k]].0.clone()).into()),
+            Some(k) => {
+                Err(self.wrong(format!("`{}` is listed twice; list it once", space.dims()[axes[k]].0)))
+            }
             None => Ok(axes),
         }
     }
@@ -309,11 +321,12 @@ impl Movement {
 
     fn select(&self, space: &Space, dim: &str, keep: &[i64]) -> Result<Operator, OpError> {
         let axis = self.axis(space, dim)?;
-        self.check_kept(dim, keep, space.dims()[axis].1)?;
+        let n = space.dims()[axis].1;
+        self.check_kept(dim, keep, n)?;
         let size = i64::try_from(keep.len()).unwrap_or(i64::MAX);
         let (to, axes) = self.along(space, axis, size, |k, _| Axis::listed(keep, k))?;
         let adjoint = format!("Embed({dim})");
-        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, ROWS, Cuts::Refused))
+        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, rows(size, n), Cuts::Refused))
     }
 
     fn embed(&self, space: &Space, dim: &str, keep: &[i64], n: i64) -> Result<Operator, OpError> {
@@ -328,7 +341,8 @@ impl Movement {
         let mut axes = whole(&to);
         axes[axis] = Axis::listed(keep, axis);
         let (name, adjoint) = (format!("Select({dim})"), Some(self.title()));
-        let leaf = Gather::new(name, adjoint, (to, space.clone()), axes, ROWS, Cuts::Refused);
+        let spaces = (to, space.clone());
+        let leaf = Gather::new(name, adjoint, spaces, axes, rows(size, n), Cuts::Refused);
         Ok(Operator::leaf(leaf).adjoint())
     }
 
@@ -368,8 +382,8 @@ impl Movement {
         };
         let mut axes = whole(&spaces.0);
         axes[axis] = Axis::affine(to, axis, n, -left, 1);
-        let tags = if n == to { Tags::REORDERING } else { COLUMNS };
-        let leaf = Operator::leaf(Gather::new(names.0, Some(names.1), spaces, axes, tags, Cuts::Refused));
+        let leaf = Gather::new(names.0, Some(names.1), spaces, axes, columns(n, to), Cuts::Refused);
+        let leaf = Operator::leaf(leaf);
         Ok(if cropped.is_some() { leaf.adjoint() } else { leaf })
     }
 
@@ -425,7 +439,10 @@ impl Movement {
         let axis = self.axis(space, dim)?;
         let n = space.dims()[axis].1;
         let product = into.iter().try_fold(1i64, |n, (_, s)| if *s < 0 { None } else { n.checked_mul(*s) });
-        if product != Some(n) || into.is_empty() {
+        if into.is_empty() {
+            return Err(self.wrong(format!("there is nothing to split `{dim}` into; list names and sizes")));
+        }
+        if product != Some(n) {
             let sizes: Vec<String> = into.iter().map(|(_, s)| s.to_string()).collect_vec();
             return Err(self.wrong(format!("`{dim}` is {n} long and not {}", sizes.join("x"))));
         }
@@ -460,6 +477,8 @@ impl Movement {
         let mut dims = space.dims().to_vec();
         let mut axes = whole(space);
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        // Whether each element is in one block.
+        let mut apart = true;
         for Window { dim, block, stride } in windows {
             let axis = self.axis(space, dim)?;
             let (name, n) = space.dims()[axis].clone();
@@ -475,6 +494,7 @@ impl Movement {
                 );
             }
             let count = (n - block) / stride + 1;
+            apart &= count * block == n && (count == 1 || stride == block);
             outer.push((axis, count, *stride));
             inner.push((axis, *block));
         }
@@ -495,8 +515,8 @@ impl Movement {
         let back = adjoint.map_or_else(|| self.title(), |name| format!("{name}({})", listed(windows)));
         let title =
             if adjoint.is_some() { title.to_owned() } else { format!("{title}({})", listed(windows)) };
-        let leaf = Gather::new(title, Some(back), (space.clone(), to), axes, Tags::default(), Cuts::Out);
-        Ok(Operator::leaf(leaf))
+        let tags = if apart { Tags::REORDERING } else { Tags::NONE };
+        Ok(Operator::leaf(Gather::new(title, Some(back), (space.clone(), to), axes, tags, Cuts::Out)))
     }
 
     /// The way back of [`Movement::blocks`] from its output: each count takes its dimension's place, the insides are gone.
@@ -550,7 +570,10 @@ fn repeated(domain: Space, codomain: Space, (name, adjoint): (String, String)) -
         None => Axis { from: None, ..Axis::whole(*size, 0) },
     });
     let axes = axes.collect_vec();
-    Operator::leaf(Gather::new(name, Some(adjoint), (domain, codomain), axes, Tags::default(), Cuts::Out))
+    // Once is nothing but another shape.
+    let once = codomain.dims().iter().all(|(name, size)| *size == 1 || domain.axis(name).is_some());
+    let tags = if once { Tags::REORDERING } else { Tags::NONE };
+    Operator::leaf(Gather::new(name, Some(adjoint), (domain, codomain), axes, tags, Cuts::Out))
 }
 
 builder!(Movement, fresh);
