@@ -299,7 +299,9 @@ fn first_space(parts: &[Part]) -> Result<Space, OpError> {
 fn names_two_things(reads: &Space, before: &[Operator], next: &Operator) -> bool {
     let other = |name: &Name| {
         let size = next.size(name);
-        reads.axis(name).is_some() || before.iter().any(|a| a.size(name).is_some_and(|n| Some(n) != size))
+        // Several sizes before it are others as well.
+        let differs = |a: &Operator| a.one_size(name).map_or(true, |n| n.is_some_and(|n| Some(n) != size));
+        reads.axis(name).is_some() || before.iter().any(differs)
     };
     made(next).iter().any(other)
 }

@@ -266,6 +266,12 @@ impl Operator {
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn cut(&self, tile: &Tile) -> Result<Operator, OpError> {
+        let works = |dim: &Name| tile.range(dim).is_none() && self.cuts_along(dim);
+        self.inside(tile).map_err(|e| self.proposing(e, &works))
+    }
+
+    /// As [`Operator::cut`]; what to cut instead is not said.
+    fn inside(&self, tile: &Tile) -> Result<Operator, OpError> {
         if let Operator::BlockDiag(blocks) = self
             && tile.ranges().all(|(dim, _)| self.along(dim) != Along::Absent)
         {
@@ -282,6 +288,7 @@ impl Operator {
             let along = self.along(dim);
             let size = match self.size(dim) {
                 Some(size) if along != Along::Absent => size,
+                None if along != Along::Absent => return Err(self.uncuttable(dim)),
                 _ => {
                     let known = self.dims();
                     return Err(OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known });
@@ -326,26 +333,19 @@ impl Operator {
         self.children().iter().for_each(|part| part.collect_dims(found));
     }
 
+    /// Why a dimension cannot be cut; what to cut instead [`Operator::proposing`] adds.
     pub(super) fn uncuttable(&self, dim: &Name) -> OpError {
         let culprit = self.culprit(dim);
-        let others = self.dims().into_iter().filter(|d| {
-            d != dim
-                && !matches!(self.along(d), Along::Mixed | Along::Absent)
-                && self.size(d).is_some_and(|n| n > 1)
-        });
-        let why = if !matches!(culprit.along(dim), Along::Mixed | Along::Absent) {
+        let why = if let Err([n, m]) = culprit.one_size(dim) {
+            format!("it is {n} long in one place and {m} long in another")
+        } else if !matches!(culprit.along(dim), Along::Mixed | Along::Absent) {
             format!("its groups of elements along `{dim}` stay together; cut at their edges")
         } else if culprit.children().is_empty() {
             format!("every part of the result may depend on all of `{dim}`")
         } else {
             format!("its parts have `{dim}` in different places")
         };
-        OpError::Uncuttable {
-            operator: culprit.formula(),
-            dim: dim.clone(),
-            why,
-            others: others.collect_vec(),
-        }
+        OpError::Uncuttable { operator: culprit.formula(), dim: dim.clone(), why, others: Vec::new() }
     }
 
     /// The innermost operator that mixes `dim`.
@@ -370,8 +370,8 @@ impl Operator {
                 culprit.map_or(OpError::NoAxis, |(dim, _)| self.uncuttable(dim))
             }),
             Operator::Identity(space) => Ok(Operator::Identity(tile.space(space))),
-            Operator::Scale(Scale { factor, space }) => {
-                Ok(Operator::Scale(Scale { factor: *factor, space: tile.space(space) }))
+            Operator::Scale(scale) => {
+                Ok(Operator::Scale(Scale { space: tile.space(&scale.space), ..scale.clone() }))
             }
             Operator::Zero(z) => {
                 Ok(Operator::Zero(Zero { domain: tile.space(&z.domain), codomain: tile.space(&z.codomain) }))

@@ -253,6 +253,16 @@ pub struct Leaf {
     pub conj: bool,
     /// Domain and codomain of the operator on another device than that of its facts.
     elsewhere: Option<Arc<[Space; 2]>>,
+    /// What it undoes, where it was made for that: the reciprocal of a reciprocal is another number.
+    undoes: Option<Arc<Undone>>,
+}
+
+/// A leaf, and on which side the leaf that was made as its inverse undoes it.
+#[derive(Debug)]
+struct Undone {
+    leaf: Leaf,
+    side: Side,
+    conj: bool,
 }
 
 /// The same object on the same side and device.
@@ -266,7 +276,7 @@ impl PartialEq for Leaf {
 
 impl Leaf {
     pub(super) fn new(op: Arc<dyn LeafOp>) -> Leaf {
-        Leaf { op, side: Side::Forward, conj: false, elsewhere: None }
+        Leaf { op, side: Side::Forward, conj: false, elsewhere: None, undoes: None }
     }
 
     /// What it reads.
@@ -309,7 +319,8 @@ impl Leaf {
         let LeafFacts { domain, codomain, .. } = self.op.facts();
         let at_home = domain.device() == device && codomain.device() == device;
         let elsewhere = (!at_home).then(|| Arc::new([domain.on(device), codomain.on(device)]));
-        Leaf { elsewhere, ..self.clone() }
+        let undone = self.undone().map(|leaf| leaf.on(device));
+        Leaf { elsewhere, ..self.clone() }.undoing(undone)
     }
 
     /// The devices that it reads and writes on, where these are two: data moves where a transfer stands, so nobody applies
@@ -328,7 +339,8 @@ impl Leaf {
         }
         // A matrix of real numbers is its own conjugate, in whichever field its data is.
         turned.conj ^= conj && !tags.real;
-        turned
+        let undone = self.undone().map(|leaf| leaf.turned(adjoint, conj));
+        turned.undoing(undone)
     }
 
     /// How it acts along `dim`.
@@ -356,11 +368,35 @@ impl Leaf {
         Err(OpError::Argument { operator: self.to_string(), problem })
     }
 
-    /// The operator that undoes it, where it offers one.
+    /// The operator that undoes it, where it offers one; what undoes an inverse is the leaf itself.
     pub(super) fn inverse(&self) -> Result<Option<Operator>, OpError> {
+        if let Some(leaf) = self.undone() {
+            return Ok(Some(Operator::Leaf(leaf.clone())));
+        }
         let Some(inverse) = self.op.inverse() else { return Ok(None) };
         let inverse = inverse.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj);
-        self.held("inverse", inverse, [self.codomain(), self.domain()]).map(Some)
+        let inverse = self.held("inverse", inverse, [self.codomain(), self.domain()])?;
+        Ok(Some(match inverse {
+            Operator::Leaf(leaf) => Operator::Leaf(leaf.undoing(Some(self.clone()))),
+            a => a,
+        }))
+    }
+
+    /// The leaf that it was made to undo, unless it was turned by hand since.
+    fn undone(&self) -> Option<&Leaf> {
+        let undone = self.undoes.as_deref()?;
+        ((undone.side, undone.conj) == (self.side, self.conj)).then_some(&undone.leaf)
+    }
+
+    /// The same, made as the inverse of a leaf.
+    fn undoing(self, undone: Option<Leaf>) -> Leaf {
+        let (side, conj) = (self.side, self.conj);
+        Leaf { undoes: undone.map(|leaf| Arc::new(Undone { leaf, side, conj })), ..self }
+    }
+
+    /// Whether one of the two was made as the inverse of the other.
+    pub(super) fn undone_by(&self, other: &Leaf) -> bool {
+        self.undone() == Some(other) || other.undone() == Some(self)
     }
 
     /// The part inside `tile`, where the leaf can be cut so.
@@ -372,7 +408,18 @@ impl Leaf {
             return Ok(Some(cut));
         }
         let (reads, writes) = (tile.space(self.domain()), tile.space(self.codomain()));
-        self.held(&format!("cut to {tile}"), cut, [&reads, &writes]).map(Some)
+        let cut = self.held(&format!("cut to {tile}"), cut, [&reads, &writes])?;
+        // The part of an inverse undoes the part where nothing beside it matters.
+        let apart =
+            |(dim, _): (&Name, (i64, i64))| matches!(self.along(dim), Along::Pointwise | Along::Absent);
+        let undone = match self.undone() {
+            Some(leaf) if tile.ranges().all(apart) => leaf.cut(tile)?,
+            _ => None,
+        };
+        Ok(Some(match (cut, undone) {
+            (Operator::Leaf(cut), Some(Operator::Leaf(leaf))) => Operator::Leaf(cut.undoing(Some(leaf))),
+            (cut, _) => cut,
+        }))
     }
 
     /// What a range of the output along `dim` depends on, and the operator between the two; see [`LeafOp::window`].

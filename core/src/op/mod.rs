@@ -27,6 +27,7 @@ mod error;
 mod eval;
 mod formula;
 mod home;
+mod instead;
 mod into;
 mod join;
 mod json;

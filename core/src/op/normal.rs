@@ -55,11 +55,11 @@ impl Operator {
             Operator::Zero(zero) => {
                 Operator::Zero(Zero { domain: zero.domain.clone(), codomain: zero.domain.clone() })
             }
-            Operator::Scale(Scale { factor, space }) => {
+            Operator::Scale(Scale { factor, space, .. }) => {
                 let squared = space.round(Complex64::from(factor.norm_sqr()));
                 // A square that leaves the type's range is no factor.
                 if alone && squared.re.is_finite() {
-                    Operator::Scale(Scale { factor: squared, space: space.clone() })
+                    Operator::Scale(Scale::of(squared, space.clone()))
                 } else {
                     around(inner)
                 }

@@ -72,16 +72,36 @@ pub struct Zero {
 /// `y = a x`
 ///
 /// The adjoint has the factor `conj(a)`, the normal `|a|^2`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Scale {
     pub(super) factor: Complex64,
     pub(super) space: Space,
+    /// The factor that it undoes, where it was made for that: the reciprocal of a reciprocal is another number.
+    pub(super) undoes: Option<Complex64>,
+}
+
+/// Where a factor comes from is no part of it.
+impl PartialEq for Scale {
+    fn eq(&self, other: &Scale) -> bool {
+        (self.factor, &self.space) == (other.factor, &other.space)
+    }
 }
 
 impl Scale {
+    /// A factor that the space holds.
+    pub(super) fn of(factor: Complex64, space: Space) -> Scale {
+        Scale { factor, space, undoes: None }
+    }
+
     /// The same factor on another space.
     pub(super) fn on(&self, space: &Space) -> Operator {
-        Operator::Scale(Scale { factor: space.round(self.factor), space: space.clone() })
+        let undoes = self.undoes.map(|factor| space.round(factor));
+        Operator::Scale(Scale { factor: space.round(self.factor), space: space.clone(), undoes })
+    }
+
+    /// Whether one of the two was made as the inverse of the other.
+    pub(super) fn undone_by(&self, other: &Scale) -> bool {
+        self.undoes == Some(other.factor) || other.undoes == Some(self.factor)
     }
 
     /// The factor as it is written: of an `f32` no more digits than tell it from its neighbours.
@@ -124,7 +144,7 @@ impl Operator {
         if factor.im != 0.0 && !space.is_complex() {
             return Err(OpError::MixedFields { of: factor.to_string(), index: 0, space: Box::new(space) });
         }
-        Ok(Operator::Scale(Scale { factor: held, space }))
+        Ok(Operator::Scale(Scale::of(held, space)))
     }
 
     /// A transfer, or the identity when it goes where the data is.
@@ -206,10 +226,41 @@ impl Operator {
         }
     }
 
-    /// The size of a dimension anywhere in the expression: on either side or between two parts.
+    /// The size of a dimension anywhere in the expression: on either side, else between its parts.
+    ///
+    /// `None` where it is nowhere, and where it has several: in a chain a name has one size, and yet terms of a sum, or parts side
+    /// by side, may have a name with a size of their own each, between two of their parts.
+    ///
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Name, dense};
+    /// let by_way_of = |m: i64| {
+    ///     let ones = |n: i64| (0..n).map(|_| 1.0);
+    ///     let first = dense(["m"], ["x"], [("m", m), ("x", 2)], ones(2 * m), Dtype::F64)?;
+    ///     chain![first, dense(["y"], ["m"], [("y", 2), ("m", m)], ones(2 * m), Dtype::F64)?]
+    /// };
+    /// let (m, x): (Name, Name) = ("m".parse()?, "x".parse()?);
+    /// assert_eq!(by_way_of(3)?.size(&m), Some(3));
+    /// let both = (by_way_of(3)? + by_way_of(5)?)?;
+    /// assert_eq!((both.size(&m), both.size(&x)), (None, Some(2)));
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn size(&self, dim: &Name) -> Option<i64> {
-        let here = self.domain().size(dim).or_else(|| self.codomain().size(dim));
-        here.or_else(|| self.children().iter().find_map(|part| part.size(dim)))
+        self.one_size(dim).ok().flatten()
+    }
+
+    /// The same; two of the sizes where it has several.
+    pub(super) fn one_size(&self, dim: &Name) -> Result<Option<i64>, [i64; 2]> {
+        match (self.domain().size(dim), self.codomain().size(dim)) {
+            (Some(n), Some(m)) if n != m => return Err([n, m]),
+            (None, None) => {}
+            (n, m) => return Ok(n.or(m)),
+        }
+        self.children().iter().try_fold(None, |known, part| match (known, part.one_size(dim)?) {
+            (Some(n), Some(m)) if n != m => Err([n, m]),
+            (known, found) => Ok(known.or(found)),
+        })
     }
 
     /// Over which numbers it is linear: real ones alone as soon as one part is.
@@ -275,9 +326,10 @@ impl Operator {
                 Operator::Zero(Zero { domain: zero.codomain.clone(), codomain: zero.domain.clone() })
             }
             Operator::Zero(zero) => Operator::Zero(zero.clone()),
-            Operator::Scale(Scale { factor, space }) => {
-                let factor = if adjoint == conj { *factor } else { factor.conj() };
-                Operator::Scale(Scale { factor, space: space.clone() })
+            Operator::Scale(Scale { factor, space, undoes }) => {
+                let turned = |z: Complex64| if adjoint == conj { z } else { z.conj() };
+                let undoes = undoes.map(turned);
+                Operator::Scale(Scale { factor: turned(*factor), space: space.clone(), undoes })
             }
             Operator::ToDevice(t) if adjoint => Operator::ToDevice(t.adjoint()),
             Operator::ToDevice(t) => Operator::ToDevice(t.clone()),
@@ -293,7 +345,8 @@ impl Operator {
         }
     }
 
-    /// The operator that undoes this one exactly, where every part has one.
+    /// The operator that undoes this one, where every part has one: exactly but for reciprocals of weights and factors, which are
+    /// rounded. The inverse of an inverse is the operator itself.
     ///
     /// Transforms, reorderings, renamings, transfers, and diagonals and factors without a zero have one, and so has what is
     /// made of these alone, one after the other or side by side. Where there is none, a solver finds what an inverse would give.
@@ -327,8 +380,17 @@ impl Operator {
             Operator::BlockDiag(blocks) => Operator::blocks(inverses(blocks.parts())?),
             Operator::Identity(_) => Ok(self.clone()),
             Operator::ToDevice(t) => Ok(Operator::ToDevice(t.adjoint())),
-            Operator::Scale(Scale { factor, space }) => {
-                Operator::scale(factor.finv(), space.clone()).map_err(|_| none())
+            Operator::Scale(Scale { undoes: Some(factor), space, factor: inverse }) => {
+                let undoes = Some(*inverse);
+                Ok(Operator::Scale(Scale { factor: *factor, space: space.clone(), undoes }))
+            }
+            Operator::Scale(Scale { factor, space, .. }) => {
+                match Operator::scale(factor.finv(), space.clone()).map_err(|_| none())? {
+                    Operator::Scale(inverse) => {
+                        Ok(Operator::Scale(Scale { undoes: Some(*factor), ..inverse }))
+                    }
+                    inverse => Ok(inverse),
+                }
             }
             Operator::Chain(chain) => {
                 let inverses = chain.0.iter().rev().map(Operator::inverse);
@@ -358,7 +420,7 @@ impl Operator {
             Operator::Zero(z) => {
                 Operator::Zero(Zero { domain: z.domain.on(device), codomain: z.codomain.on(device) })
             }
-            Operator::Scale(s) => Operator::Scale(Scale { factor: s.factor, space: s.space.on(device) }),
+            Operator::Scale(s) => Operator::Scale(Scale { space: s.space.on(device), ..s.clone() }),
             Operator::ToDevice(t) => Operator::Identity(t.domain().on(device)),
             Operator::Chain(chain) => Operator::join(chain.0.iter().map(|part| part.on(device)).collect()),
             Operator::Sum(sum) => sum.map(|part| part.on(device)),

@@ -18,7 +18,7 @@ use super::name::Name;
 use super::operator::Operator;
 use super::sum::first_branch;
 use super::window::{Window, joined};
-use super::{OpError, Roles, Space, SpaceError, ToDevice};
+use super::{OpError, Roles, SpaceError, ToDevice};
 use crate::memory::Device;
 use crate::ordered::CollectVec;
 
@@ -39,6 +39,9 @@ pub struct Tiles {
     pub(super) operator: Operator,
     pub(super) dims: Vec<Ranges>,
 }
+
+/// Tiles that are tried before a dimension is proposed.
+const MOST_TRIED: usize = 64;
 
 /// Where tiles of a dimension of so many elements begin and end.
 type Edges<'a> = &'a dyn Fn(&Name, i64) -> Result<Vec<i64>, OpError>;
@@ -202,7 +205,9 @@ impl Tiles {
         &self,
         cut: &mut dyn FnMut(&Tile) -> Result<Operator, OpError>,
     ) -> Result<Operator, OpError> {
-        self.level(0, &Tile::default(), cut)
+        let listed = |dim: &Name| self.dims.iter().any(|d| d.dim == *dim);
+        let works = |dim: &Name| !listed(dim) && self.operator.cuttable(dim, &[]).is_ok();
+        self.level(0, &Tile::default(), cut).map_err(|e| self.operator.proposing(e, &works))
     }
 
     fn level(
@@ -271,9 +276,7 @@ impl Operator {
     pub fn tiles<'a>(&self, sizes: impl IntoIterator<Item = (&'a str, i64)>) -> Result<Tiles, OpError> {
         let mut dims: Vec<Ranges> = Vec::new();
         for (dim, size) in sizes {
-            let (dim, along, n) = self.cuttable(dim, &dims)?;
-            let edges = edges_of(&dim, n, size)?;
-            dims.push(Ranges { dim, along, edges, windows: along == Along::Mirrored });
+            dims.push(self.ranges(dim, &dims, &|dim, n| edges_of(dim, n, size))?);
         }
         Ok(Tiles { operator: self.clone(), dims })
     }
@@ -297,11 +300,12 @@ impl Operator {
     ) -> Result<Tiles, OpError> {
         let mut dims: Vec<Ranges> = Vec::new();
         for (dim, edges) in edges {
-            let (dim, along, size) = self.cuttable(dim, &dims)?;
-            if !covers(&edges, size) {
-                return Err(OpError::TileEdges { dim, edges, size });
-            }
-            dims.push(Ranges { dim, along, edges, windows: along == Along::Mirrored });
+            let given = |dim: &Name, size: i64| {
+                let edges = edges.clone();
+                let covered = covers(&edges, size);
+                if covered { Ok(edges) } else { Err(OpError::TileEdges { dim: dim.clone(), edges, size }) }
+            };
+            dims.push(self.ranges(dim, &dims, &given)?);
         }
         Ok(Tiles { operator: self.clone(), dims })
     }
@@ -332,7 +336,11 @@ impl Operator {
 
     /// Ranges of a dimension that read no more than a halo beside themselves.
     fn halo(&self, dim: &str, halo: i64, edges: Edges<'_>) -> Result<Ranges, OpError> {
-        let dim: Name = dim.parse()?;
+        let works = |dim: &Name| self.haloed(dim.clone(), halo, edges).is_ok();
+        self.haloed(dim.parse()?, halo, edges).map_err(|e| self.proposing(e, &works))
+    }
+
+    fn haloed(&self, dim: Name, halo: i64, edges: Edges<'_>) -> Result<Ranges, OpError> {
         let Some(n) = self.codomain().size(&dim) else {
             let (operator, known) = (self.formula(), self.dims());
             if !known.contains(&dim) {
@@ -359,9 +367,27 @@ impl Operator {
         Ok(Ranges { along: self.along(&dim), dim, edges, windows: true })
     }
 
-    /// A dimension that can be cut, how it acts and its size.
-    fn cuttable(&self, dim: &str, before: &[Ranges]) -> Result<(Name, Along, i64), OpError> {
-        let dim: Name = dim.parse()?;
+    /// The ranges of a dimension that can be cut, beside those before.
+    fn ranges(&self, dim: &str, before: &[Ranges], edges: Edges<'_>) -> Result<Ranges, OpError> {
+        let ranges = |dim: &Name| -> Result<Ranges, OpError> {
+            let (along, n) = self.cuttable(dim, before)?;
+            let edges = edges(dim, n)?;
+            Ok(Ranges { dim: dim.clone(), along, edges, windows: along == Along::Mirrored })
+        };
+        let works = |dim: &Name| ranges(dim).is_ok_and(|ranges| self.tries(ranges));
+        ranges(&dim.parse()?).map_err(|e| self.proposing(e, &works))
+    }
+
+    /// Whether the first of these tiles can be cut: groups of elements stay together.
+    fn tries(&self, ranges: Ranges) -> bool {
+        let tiles = Tiles { operator: self.clone(), dims: vec![ranges] };
+        let d = &tiles.dims[0];
+        d.ranges().take(MOST_TRIED).all(|range| tiles.piece(&Tile::default().with(&d.dim, range)).is_ok())
+    }
+
+    /// How a dimension acts that can be cut, and its size.
+    fn cuttable(&self, dim: &Name, before: &[Ranges]) -> Result<(Along, i64), OpError> {
+        let dim = dim.clone();
         if before.iter().any(|d| d.dim == dim) {
             return Err(SpaceError::DuplicateDim(dim).into());
         }
@@ -371,20 +397,10 @@ impl Operator {
                 Err(OpError::UnknownDim { operator: self.formula(), dim, known: self.dims() })
             }
             (_, Some(0)) => Err(OpError::TileCount { dim, tiles: 1, size: 0 }),
-            (along, Some(size)) => {
-                let has = |space: &Space| space.axis(&dim).is_some();
-                if along != Along::Inner && !has(self.domain()) && !has(self.codomain()) {
-                    // Tiles would have to be joined member by member.
-                    let why =
-                        "only members of a tuple have it; cut them before they are put together".to_owned();
-                    return Err(OpError::Uncuttable {
-                        operator: self.formula(),
-                        dim,
-                        why,
-                        others: Vec::new(),
-                    });
-                }
-                Ok((dim, along, size))
+            (along, Some(size)) if self.joins_tiles(&dim, along) => Ok((along, size)),
+            _ => {
+                let why = "only members of a tuple have it; cut them before they are put together".to_owned();
+                Err(OpError::Uncuttable { operator: self.formula(), dim, why, others: Vec::new() })
             }
         }
     }
@@ -482,9 +498,10 @@ impl Operator {
         devices: &[Device],
         fixed: bool,
     ) -> Result<Operator, OpError> {
-        let (dim, along, n) = self.cuttable(dim, &[])?;
-        let edges = even(&dim, n, tiles)?;
-        self.spread(&Ranges { dim, along, edges, windows: along == Along::Mirrored }, devices, fixed)
+        let edges = |dim: &Name, n: i64| even(dim, n, tiles);
+        let works = |dim: &Name| self.ranges(&dim.to_string(), &[], &edges).is_ok_and(|r| self.tries(r));
+        let ranges = self.ranges(dim, &[], &edges)?;
+        self.spread(&ranges, devices, fixed).map_err(|e| self.proposing(e, &works))
     }
 
     fn spread(&self, ranges: &Ranges, devices: &[Device], fixed: bool) -> Result<Operator, OpError> {

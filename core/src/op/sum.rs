@@ -258,7 +258,7 @@ impl Operator {
 
     fn negative(&self) -> Operator {
         let factor = Complex64::from(-1.0);
-        let scale = super::operator::Scale { factor, space: self.codomain().clone() };
+        let scale = super::operator::Scale::of(factor, self.codomain().clone());
         Operator::join(vec![self.clone(), Operator::Scale(scale)])
     }
 }

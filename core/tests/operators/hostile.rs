@@ -71,6 +71,49 @@ fn what_is_too_large_about_nothing_is_its_strides() {
     );
 }
 
+/// A name between parts may have another size in each term of a sum: then it has none that is the expression's.
+#[test]
+fn a_name_with_several_sizes_has_none() {
+    let by_way_of = |m: i64| {
+        let w = |out: &'static str, into: &'static str| {
+            let n = |name: &str| if name == "m" { m } else { 4 };
+            let dims = [(out, n(out)), (into, n(into))];
+            let count = usize::try_from(4 * m).unwrap();
+            dense([out], [into], dims, vec![1.0; count], Dtype::F64).unwrap()
+        };
+        chain![w("m", "x"), w("y", "m")].unwrap()
+    };
+    let m = "m".parse().unwrap();
+    let (p, q) = (by_way_of(3), by_way_of(5));
+    assert_eq!([p.size(&m), q.size(&m)], [Some(3), Some(5)]);
+    let joined = vstack("y", [&p, &q]).unwrap();
+    let pair = block_diag([&p, &q]).unwrap();
+    for a in [(&p + &q).unwrap(), joined.clone(), pair, (&joined + &joined).unwrap()] {
+        assert_eq!(a.size(&m), None, "{a}");
+        assert_eq!(a.size(&"x".parse().unwrap()), Some(4), "{a}");
+    }
+    let sum = (&p + &q).unwrap();
+    let said = [
+        sum.cut(&Tile::new([("m", 0..1)]).unwrap()).unwrap_err().to_string(),
+        sum.tiles([("m", 2)]).unwrap_err().to_string(),
+        chain![&sum, &sum.h()].unwrap().tiles([("m", 2)]).unwrap_err().to_string(),
+    ];
+    for said in said {
+        assert!(said.contains("along `m`: it is 3 long in one place and 5 long in another"), "{said}");
+    }
+    // With one size it can be cut as before, and a fresh name keeps away from what has several.
+    assert_eq!((&p + &p).unwrap().size(&m), Some(3));
+    assert!((&p + &p).unwrap().tiles([("m", 2)]).is_ok());
+    let m1 = |n: i64| {
+        let there = rename([("x", "m")]).over(space(&[("x", 4)])).unwrap();
+        let padded = pad("m", n).over(there.codomain()).unwrap();
+        chain![there, &padded, padded.h(), rename([("m", "x")])].unwrap()
+    };
+    let several = (m1(5) + m1(6)).unwrap();
+    let next = chain![&several, rename([("x", "m")]), pad("m", 5)].unwrap();
+    assert_eq!(next.codomain().names().next().map(ToString::to_string).as_deref(), Some("m2"));
+}
+
 #[test]
 fn no_dimension_is_taken_twice() {
     let (x, w) = (space(&[("x", 4)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());

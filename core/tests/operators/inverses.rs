@@ -1,11 +1,13 @@
 //! What undoes an operator: where one is exact, and what the inverse of an inverse is.
 
-use spanlift::memory::{Dtype, mock};
+use spanlift::chain;
+use spanlift::memory::{Dtype, cpu, mock};
 use spanlift::op::{
-    Array, Movement, Operator, Space, blocks, crop, embed, end_pad, pad, repeat, select, slice, sum_reduce,
-    unblocks,
+    Array, Diagonal, Level, Movement, Operator, Simplify, Space, Tile, block_diag, blocks, crop, embed,
+    end_pad, fft, pad, repeat, select, slice, sum_reduce, unblocks,
 };
 
+use crate::oracle::C;
 use crate::table::space;
 
 /// Different values in the order of the elements.
@@ -48,4 +50,62 @@ fn reorderings_are_undone_by_their_adjoints() {
             assert!(!b.tags().unitary(), "{b}");
         }
     }
+}
+
+/// Weights whose reciprocals have other reciprocals, as 49: 1/(1/49) is 49.00000000000001.
+fn weights(dtype: Dtype) -> Operator {
+    let space = space(&[("x", 4)], dtype);
+    let i = if space.is_complex() { 0.7 * C::I } else { C::ZERO };
+    Diagonal::new(space, [3.0, 49.0, 0.1, 98.0].map(|w| w + i)).unwrap().into()
+}
+
+/// The inverse of an inverse is the operator itself, whatever was done to it in between.
+#[test]
+fn an_inverse_is_undone_by_the_operator_itself() {
+    assert_ne!(1.0 / (1.0 / 49.0), 49.0, "the weights show nothing");
+    let twice = |a: &Operator| a.inverse().and_then(|b| b.inverse()).unwrap();
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::C32, Dtype::C64] {
+        let d = weights(dtype);
+        let scale = Operator::scale(49.0, d.domain().clone()).unwrap();
+        let both = chain![&d, &scale].unwrap();
+        let side_by_side = block_diag([&d, &scale]).unwrap();
+        for a in [&d, &scale, &both, &side_by_side, &d.on(mock(1)), &scale.on(mock(1)), &both.pow(3).unwrap()]
+        {
+            assert_eq!(&twice(a), a, "{a}");
+            // Back by way of another side or device, or of a part.
+            assert_eq!(a.inverse().unwrap().h().inverse().unwrap(), a.h(), "{a}");
+            assert_eq!(a.inverse().unwrap().conj().inverse().unwrap(), a.conj(), "{a}");
+            assert_eq!(a.inverse().unwrap().on(mock(2)).inverse().unwrap(), a.on(mock(2)), "{a}");
+            // A part is another object of the same bits.
+            let part = |a: &Operator| a.cut(&Tile::new([("x", 1..3)]).unwrap()).unwrap();
+            let (x, b) = (counted(part(a).domain()), part(&a.inverse().unwrap()).inverse().unwrap());
+            if a.domain().device() == cpu() {
+                assert_eq!(b.apply(&x).unwrap(), part(a).apply(&x).unwrap(), "{a}");
+            }
+        }
+    }
+}
+
+/// Pairs vanish where rounding may change, since reciprocals are rounded: 49 (1/49) is 0.9999999999999999.
+#[test]
+fn inverse_pairs_vanish_up_to_rounding() {
+    let d = weights(Dtype::C64);
+    let scale = Operator::scale(49.0, d.domain().clone()).unwrap();
+    let between = fft(["x"]).over(d.domain()).unwrap();
+    let back = Operator::scale(49.0, between.codomain().clone()).unwrap().inverse().unwrap();
+    let bitwise = |a: &Operator| Simplify::default().level(Level::Bitwise).run(a).operator;
+    for a in [&d, &d.inverse().unwrap(), &scale, &chain![&d, &scale].unwrap()] {
+        let pair = chain![a, a.inverse().unwrap()].unwrap();
+        assert_eq!(pair.simplify(), Operator::identity(a.domain().clone()), "{a}");
+        assert_eq!(bitwise(&pair), pair, "{a}");
+        let ones = Array::new(a.domain().clone(), [1.0; 4]).unwrap();
+        assert_ne!(pair.apply(&ones).unwrap(), ones, "{a}: no rounding to be seen");
+    }
+    assert_eq!(chain![&scale, &between, back].unwrap().simplify(), between);
+    // Another diagonal with the same name is another one.
+    let other: Operator = Diagonal::new(d.domain().clone(), [3.0, 49.0, 0.1, 97.0]).unwrap().into();
+    assert_ne!(
+        chain![&other, d.inverse().unwrap()].unwrap().simplify(),
+        Operator::identity(d.domain().clone())
+    );
 }

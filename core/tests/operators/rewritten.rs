@@ -3,8 +3,8 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Diagonal, Level, Operator, Simplify, Space, crop, fft, flip, merge_dims, permute, rename, roll,
-    split_dim, stack, sum, sum_reduce, to,
+    Array, Diagonal, Level, OpError, Operator, Simplify, Space, Tensor, crop, fft, flip, merge_dims, permute,
+    rename, rfft, roll, split_dim, stack, sum, sum_reduce, to,
 };
 
 use crate::oracle::{C, Matrix, check_matrix};
@@ -126,4 +126,39 @@ fn movements_in_a_row_are_cut_along_what_none_of_them_touches() {
             }
         }
     }
+}
+
+/// All factors of a chain are one, and go into a diagonal, wherever they stand: one operator for each that is left.
+#[test]
+fn factors_of_a_chain_are_one() {
+    let line = Space::new([("x", 4)], Dtype::C64).unwrap();
+    let a = || Diagonal::new(line.clone(), [1.0, 2.0, 3.0, 4.0]).unwrap().named("A");
+    let simple = |chain: Result<Operator, OpError>| chain.unwrap().simplify();
+    let f = || fft(["x"]);
+    assert_eq!(simple(chain![a(), 2.0, f(), 3.0]).formula(), "F(x) · (6 A)");
+    assert_eq!(simple(chain![2.0, a(), 5.0, f(), 3.0]).formula(), "F(x) · (30 A)");
+    assert_eq!(simple(chain![2.0, f().over(&line).unwrap(), 3.0]).formula(), "6 · F(x)");
+    // The way back too, and into the fewest weights of several.
+    let (many, few) =
+        (space(&[("y", 2), ("x", 4)], Dtype::C64), Tensor::new([("y", 2)], [1.0, 2.0]).unwrap());
+    let w = Diagonal::new(many.clone(), [1.0; 8]).unwrap().named("W");
+    let v = Diagonal::broadcast(many.clone(), &few).unwrap().named("V");
+    let apart = chain![w, fft(["x"]), 7.0, fft(["y"])].unwrap();
+    assert_eq!(apart.simplify().formula(), "F(y) · F(x) · (7 W)");
+    let both = chain![
+        Diagonal::new(many, [1.0; 8]).unwrap().named("W"),
+        fft(["y"]),
+        rename([("ky", "y")]),
+        v,
+        f(),
+        7.0
+    ];
+    assert_eq!(simple(both).formula(), "F(x) · (7 V) · Rename(ky->y) · F(y) · W");
+    // A product of factors is rounded, so that none is made where every bit is kept.
+    let kept = chain![a(), 2.0, f(), 3.0].unwrap();
+    assert_eq!(Simplify::default().level(Level::Bitwise).run(&kept).operator, kept);
+    // What is linear over real numbers alone lets no other one pass.
+    let real = Space::new([("x", 4)], Dtype::F64).unwrap();
+    let r = chain![Diagonal::new(real, [1.0, 2.0, 3.0, 4.0]).unwrap(), rfft(["x"]), C::I].unwrap();
+    assert_eq!(r.simplify(), r);
 }

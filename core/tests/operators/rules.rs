@@ -155,6 +155,13 @@ const INSTANCES: &[(&str, Make)] = &[
         let a = fft(["x"]).over(line).unwrap();
         if d.random.below(2) == 0 { chain![&a, a.h()] } else { chain![a.h(), &a] }.unwrap()
     }),
+    ("undone", |d| {
+        let line = d.line();
+        let a = d.diagonal(&line);
+        let (a, b) = (a.clone(), a.inverse().unwrap());
+        let (a, b) = if d.random.below(2) == 0 { (a, b) } else { (b, a) };
+        if d.random.below(2) == 0 { chain![a, b] } else { chain![a.h(), b.h()] }.unwrap()
+    }),
     ("scaled back", |d| {
         let line = Space::new([("b", 2), ("x", d.size())], wide(d.dtype)).unwrap();
         let a = fft(["x"]).over(&line).unwrap();
@@ -421,6 +428,15 @@ const INSTANCES: &[(&str, Make)] = &[
         let line = d.line();
         let (a, b) = (d.scale(&line), d.diagonal(&line));
         if d.random.below(2) == 0 { chain![a, b] } else { chain![b, a] }.unwrap()
+    }),
+    ("scale through", |d| {
+        let w = space(&[("n", 3)], d.dtype);
+        let a = d.matrix(("m", 3), &w);
+        if d.random.below(2) == 0 {
+            chain![d.diagonal(&w), &a, d.scale(a.codomain())].unwrap()
+        } else {
+            chain![d.scale(&w), &a, d.diagonal(a.codomain())].unwrap()
+        }
     }),
     ("scale smaller", |d| {
         let w = space(&[("n", 4)], d.dtype);

@@ -4,8 +4,9 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Space, Tile, Weights, broadcast, dense,
-    fft, hstack, merge_dims, roll, split_dim, stack, sum_reduce, to,
+    Along, Array, Boundary, Diagonal, Name, OpError, Operator, Reader, Roles, Space, Tensor, Tile, Weights,
+    block_diag, broadcast, convolution, dense, fft, finite_difference, hstack, merge_dims, roll, split_dim,
+    stack, sum_reduce, to,
 };
 
 use crate::oracle::{Matrix, Random, eps, indices};
@@ -363,4 +364,59 @@ fn tiles_that_leave_parts_out_are_those_that_are_cut_alone() {
             assert!(both.apply(&x) == a.apply(&x), "{a}");
         }
     }
+}
+
+/// What is proposed does what was asked for.
+#[test]
+fn proposals_work() {
+    let line = space(&[("x", 4), ("b", 4)], Dtype::C64);
+    let f = fft(["x"]).over(&line).unwrap();
+    let proposed = |error: OpError| {
+        let OpError::Uncuttable { others, .. } = error else { panic!("{error}") };
+        others.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    // Members of tuples are cut one by one, but not joined from tiles.
+    let pair = block_diag([f.clone(), f.clone()]).unwrap();
+    assert_eq!(proposed(pair.tiles([("x", 2)]).unwrap_err()), [""; 0]);
+    assert_eq!(proposed(pair.split("x", 2, &[mock(0)]).unwrap_err()), [""; 0]);
+    assert!(pair.tiles([("b", 2)]).is_err());
+    let tile = |dim| Tile::new([(dim, 0..2)]).unwrap();
+    assert_eq!(proposed(pair.cut(&tile("x")).unwrap_err()), ["b"]);
+    assert!(pair.cut(&tile("b")).is_ok());
+    // A dimension of the part that refuses may be in other places of the whole.
+    let w = |dims: [(&'static str, i64); 2]| {
+        dense([dims[0].0], [dims[1].0], dims, [1.0; 16], Dtype::C64).unwrap()
+    };
+    let mixed = chain![w([("c", 4), ("x", 4)]), w([("x", 4), ("c", 4)]), fft(["x"])].unwrap();
+    assert_eq!(proposed(mixed.tiles([("kx", 2)]).unwrap_err()), ["c"]);
+    assert!(mixed.tiles([("c", 2)]).unwrap().joined().is_ok());
+    let twice = chain![&mixed, mixed.h(), &mixed].unwrap();
+    assert_eq!(proposed(twice.tiles([("kx", 2)]).unwrap_err()), [""; 0]);
+    assert!(twice.tiles([("c", 2)]).is_err());
+    // As many tiles as were asked for, of groups that come apart, and none that is listed already.
+    assert_eq!(proposed(f.split("x", 5, &[mock(0)]).unwrap_err()), [""; 0]);
+    assert_eq!(proposed(f.split("x", 4, &[mock(0)]).unwrap_err()), ["b"]);
+    assert_eq!(proposed(f.tiles([("b", 2), ("x", 2)]).unwrap_err()), [""; 0]);
+    let rows = space(&[("x", 4), ("b", 3), ("c", 2)], Dtype::C64);
+    let grouped = chain![fft(["x"]).over(rows).unwrap(), merge_dims(["b", "c"], "p")].unwrap();
+    assert!(!proposed(grouped.split("x", 6, &[mock(0)]).unwrap_err()).contains(&"p".to_owned()));
+    assert!(grouped.split("p", 6, &[mock(0)]).is_err());
+    assert!(proposed(grouped.split("x", 3, &[mock(0)]).unwrap_err()).contains(&"p".to_owned()));
+    assert!(grouped.split("p", 3, &[mock(0)]).is_ok());
+    // With a halo: the name of what is written.
+    let nine = space(&[("x", 9)], Dtype::F64);
+    let kernel = Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap();
+    for a in [
+        finite_difference("x", Boundary::Valid).over(&nine).unwrap(),
+        convolution(["x"], &kernel).mode(spanlift::op::Mode::Full).over(&nine).unwrap(),
+    ] {
+        assert_eq!(proposed(a.split_with_halo("x", 3, 2, &[cpu()]).unwrap_err()), ["x1"], "{a}");
+        assert_eq!(proposed(a.tiles_with_halo("x", 3, 2).unwrap_err()), ["x1"], "{a}");
+        assert!(a.split_with_halo("x1", 3, 2, &[cpu()]).is_ok(), "{a}");
+        // Nothing is proposed that reads more than is allowed.
+        assert_eq!(proposed(a.split_with_halo("x", 3, 0, &[cpu()]).unwrap_err()), [""; 0], "{a}");
+        assert!(a.split_with_halo("x1", 3, 0, &[cpu()]).is_err(), "{a}");
+    }
+    assert_eq!(proposed(f.split_with_halo("kx", 3, 2, &[cpu()]).unwrap_err()), ["b"]);
+    assert!(f.split_with_halo("b", 3, 2, &[cpu()]).is_ok());
 }

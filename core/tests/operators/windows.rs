@@ -183,7 +183,9 @@ fn what_a_halo_cannot_do_is_refused_with_the_reason() {
     assert!(says(&d, "z", 1).contains("has no dimension `z`; it has `b`, `x`"));
     let shorter = difference(dtype, Boundary::Valid);
     let why = "tiles with a halo are tiles of what is written, which lacks it";
-    assert_eq!(says(&shorter, "x", 1), format!("`D(x)` cannot be cut along `x`: {why}"));
+    let instead = "cut along `b`, `x1` instead";
+    assert_eq!(says(&shorter, "x", 1), format!("`D(x)` cannot be cut along `x`: {why}; {instead}"));
+    assert!(["b", "x1"].iter().all(|dim| shorter.tiles_with_halo(dim, 3, 1).is_ok()));
     let longer = convolution(["x"], &kernel).mode(Length::Full);
     let of_nothing = longer.over(space(&[("x", 0)], dtype)).unwrap();
     assert!(says(&of_nothing, "x1", 2).contains("cannot be cut along `x1`"));

@@ -57,7 +57,7 @@ fn batched(a: &Operator, batch: &Batch, matrices: bool) -> Option<Operator> {
     };
     Some(match a {
         Operator::Identity(space) => Operator::Identity(wide(space)?),
-        Operator::Scale(s) => Operator::Scale(Scale { factor: s.factor, space: wide(&s.space)? }),
+        Operator::Scale(s) => Operator::Scale(Scale { space: wide(&s.space)?, ..s.clone() }),
         Operator::Zero(z) => Operator::Zero(Zero { domain: wide(&z.domain)?, codomain: wide(&z.codomain)? }),
         Operator::ToDevice(t) => {
             Operator::to_device(ToDevice::of(t.ispec().clone(), t.ospec().clone(), &wide(t.domain())?))

@@ -250,12 +250,21 @@ impl Engine {
     /// Rewrites an operator, its parts first.
     fn node(&mut self, operator: Operator, at: &mut Vec<usize>) -> Operator {
         let mut operator = self.parts(&operator, at);
+        let known = self.known();
+        // Once one of the factors is in a neighbour, the others stay where they are.
+        while let Some(after) = self.rules().find_map(|rule| {
+            let Apply::First(apply) = rule.apply else { return None };
+            let after = apply(&operator, &known)?;
+            self.takes(rule, std::slice::from_ref(&operator), std::slice::from_ref(&after), at)
+                .then_some(after)
+        }) {
+            operator = after;
+        }
         if let Operator::Chain(chain) = &operator {
             operator = self.chain(chain.parts().to_vec(), at);
         }
-        let known = self.known();
         for rule in self.rules() {
-            let Apply::Node(apply) = rule.apply else { continue };
+            let (Apply::Node(apply) | Apply::First(apply)) = rule.apply else { continue };
             if let Some(after) = apply(&operator, &known)
                 && self.takes(rule, std::slice::from_ref(&operator), std::slice::from_ref(&after), at)
             {
@@ -309,7 +318,7 @@ impl Engine {
                 let (n, after) = match rule.apply {
                     Apply::Pair(apply) => (2, apply(parts.get(k)?, parts.get(k + 1)?, &known)?),
                     Apply::Triple(apply) => (3, apply(parts.get(k)?, parts.get(k + 1)?, parts.get(k + 2)?)?),
-                    Apply::Node(_) | Apply::Built => return None,
+                    Apply::Node(_) | Apply::First(_) | Apply::Built => return None,
                 };
                 at.push(k);
                 let taken = self.takes(rule, &parts[k..k + n], &after, at);

@@ -7,7 +7,8 @@ use super::pairs::{no_larger, passes};
 use crate::op::leaves::{Gather, combined, trivial, weights_of};
 use crate::op::operator::{Operator, Scale};
 use crate::op::tensor::Tensor;
-use crate::op::{Side, ToDevice};
+use crate::op::{Leaf, Side, ToDevice};
+use crate::ordered::sort_by_key;
 
 pub(super) fn one(a: &Operator, _: &Known) -> Option<Operator> {
     match a {
@@ -49,14 +50,47 @@ pub(super) fn scalars(a: &Operator, _: &Known) -> Option<Operator> {
         if !parts[i + 1..j].iter().all(|part| passes(first.factor, part)) {
             continue;
         }
-        let factor = second.space.round(first.factor * second.factor);
+        let undone = first.undone_by(second);
+        let product = if undone { Complex64::ONE } else { first.factor * second.factor };
+        let factor = second.space.round(product);
         if !factor.re.is_finite() || !factor.im.is_finite() {
             continue;
         }
+        let one = Operator::Scale(Scale::of(factor, second.space.clone()));
         let mut all = parts.to_vec();
-        all[j] = Operator::Scale(Scale { factor, space: second.space.clone() });
+        // The rule for a factor of 1 is asked of what a chain is made of, and this is made later.
+        all[j] = if factor == Complex64::ONE { Operator::Identity(second.space.clone()) } else { one };
         all.remove(i);
         return Some(Operator::join(all));
+    }
+    None
+}
+
+/// A factor into the smallest diagonal that it can pass the way to.
+pub(super) fn scale_through(a: &Operator, _: &Known) -> Option<Operator> {
+    let Operator::Chain(chain) = a else { return None };
+    let parts = chain.parts();
+    let diagonals = parts.iter().enumerate().filter_map(|(k, part)| match part {
+        Operator::Leaf(leaf) => Some((k, leaf, weights_of(leaf)?)),
+        _ => None,
+    });
+    let mut diagonals: Vec<(usize, &Leaf, Tensor)> = diagonals.collect();
+    sort_by_key(&mut diagonals, |(_, _, weights)| weights.elements());
+    for (k, part) in parts.iter().enumerate() {
+        let Operator::Scale(scale) = part else { continue };
+        for (j, leaf, weights) in &diagonals {
+            let between = if k < *j { &parts[k + 1..*j] } else { &parts[j + 1..k] };
+            if !between.iter().all(|part| passes(scale.factor, part)) {
+                continue;
+            }
+            let name = format!("({} {leaf})", scale.number());
+            let one = Tensor::scalar(scale.factor);
+            let Some(scaled) = combined(name, leaf.domain(), [&one, weights], |a, w| a * w) else { continue };
+            let mut all = parts.to_vec();
+            all[*j] = scaled.on(leaf.domain().device());
+            all.remove(k);
+            return Some(Operator::join(all));
+        }
     }
     None
 }

@@ -53,7 +53,7 @@ fn exact(z: Complex64) -> bool {
 pub(super) fn signs(a: &Operator, b: &Operator, _: &Known) -> Parts {
     match (a, b) {
         (Operator::Scale(a), Operator::Scale(b)) if exact(a.factor) && exact(b.factor) => {
-            Some(vec![Operator::Scale(Scale { factor: a.factor * b.factor, space: a.space.clone() })])
+            Some(vec![Operator::Scale(Scale::of(a.factor * b.factor, a.space.clone()))])
         }
         _ => None,
     }
@@ -79,6 +79,12 @@ pub(super) fn unitary(a: &Operator, b: &Operator, _: &Known) -> Parts {
             && transforms().is_some_and(|(f, g)| f.alike(g))
     };
     (first.tags().isometry && (and_back(a, b) || alike())).then(|| vec![identity(a)])
+}
+
+/// A leaf and the inverse that was made of it.
+pub(super) fn undone(a: &Operator, b: &Operator, _: &Known) -> Parts {
+    let (first, second) = leaves(a, b)?;
+    (a.domain() == b.codomain() && first.undone_by(second)).then(|| vec![identity(a)])
 }
 
 pub(super) fn idempotent(a: &Operator, b: &Operator, _: &Known) -> Parts {
@@ -255,8 +261,7 @@ pub(super) fn scale_into(a: &Operator, b: &Operator, _: &Known) -> Parts {
 }
 
 pub(super) fn scale_smaller(a: &Operator, b: &Operator, _: &Known) -> Parts {
-    let on =
-        |factor: Complex64, space: &crate::op::Space| Operator::Scale(Scale { factor, space: space.clone() });
+    let on = |factor: Complex64, space: &Space| Operator::Scale(Scale::of(factor, space.clone()));
     match (a, b) {
         (Operator::Scale(s), b) if passes(s.factor, b) && b.codomain().elements() < b.domain().elements() => {
             Some(vec![b.clone(), on(s.factor, b.codomain())])

@@ -4,12 +4,12 @@ use super::batched::{equal_blocks, equal_matrices};
 use super::fourier::{half_shift, scaled_back};
 use super::kron::{kron, kron_matrices};
 use super::nodes::{
-    factor_left, factor_right, one, power_of_transfers, scalars, sum_of_diagonals, trivial_movement,
-    zero_terms,
+    factor_left, factor_right, one, power_of_transfers, scalars, scale_through, sum_of_diagonals,
+    trivial_movement, zero_terms,
 };
 use super::pairs::{
     block_products, diagonals, fast_normal, idempotent, movements, outer_diagonals, powers, premultiplied,
-    restricted, scale_into, scale_smaller, signs, unitary, unitary_movement, zeros,
+    restricted, scale_into, scale_smaller, signs, undone, unitary, unitary_movement, zeros,
 };
 use super::transfers::{group, hoist, shorter, slid, smaller_after, smaller_before, zero_moved};
 use super::{Known, Level};
@@ -43,13 +43,15 @@ pub(super) enum Apply {
     Built,
     /// On one operator.
     Node(fn(&Operator, &Known) -> Option<Operator>),
+    /// The same, before neighbours are looked at too.
+    First(fn(&Operator, &Known) -> Option<Operator>),
     /// On two neighbours of a chain, the first applied first.
     Pair(Pair),
     /// On three neighbours of a chain.
     Triple(fn(&Operator, &Operator, &Operator) -> Option<Vec<Operator>>),
 }
 
-use Apply::{Built, Node, Pair as Two, Triple as Three};
+use Apply::{Built, First, Node, Pair as Two, Triple as Three};
 use Level::{Approximate as A, Bitwise as B, Rounding as R};
 
 const fn rule(
@@ -88,6 +90,7 @@ pub const RULES: &[Rule] = &[
     rule("8",  "signs",          B, "(-1)(-1) A = A",                          "factors 1, -1, i, -i",              "mrpro, AbstractOperators.jl",         Two(signs)),
     rule("13", "reordered back", B, "A^H A = I",                               "a reordering of elements",          "PyOperators, furax, CoLA",            Two(unitary_movement)),
     rule("13", "unitary",        R, "A^H A = I",                               "orthonormal, proven by tag",        "PyOperators, furax, CoLA",            Two(unitary)),
+    rule("13", "undone",         R, "A^-1 A = I",                              "one was made as the other's inverse","PyOperators, furax, CoLA",           Two(undone)),
     rule("14", "scaled back",    R, "A^H a A = a",                             "unitary, linear over the factor",   "AbstractOperators.jl",                Three(scaled_back)),
     rule("14", "half shift",     R, "S F S = centred F, F S = signs F",        "even sizes, a diagonal beside it",  "AbstractOperators.jl",                Three(half_shift)),
     rule("15", "tags",           B, "P P = P, A A = I",                        "tag, proven by test",               "PyOperators, furax",                  Two(idempotent)),
@@ -104,8 +107,9 @@ pub const RULES: &[Rule] = &[
     rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
     rule("20", "equal matrices", R, "diag(W, .., W) = W with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_matrices)),
     rule("26", "powers",         B, "A^a A^b = A^(a+b)",                       "",                                  "new",                                 Two(powers)),
-    rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  Node(scalars)),
+    rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  First(scalars)),
     rule("10", "scale into",     R, "a D = diag(a d)",                         "same device",                       "furax, AbstractOperators.jl",         Two(scale_into)),
+    rule("10", "scale through",  R, "a A D = A diag(a d), a beyond A or D",    "linear over a between the two",     "furax, AbstractOperators.jl",         Node(scale_through)),
     rule("10", "scale smaller",  R, "a A = A a",                               "fewer elements, linear over a",     "furax, AbstractOperators.jl",         Two(scale_smaller)),
     rule("11", "diagonals",      R, "D E = diag(d e)",                         "same device, no more weights",                        "PyOperators, AbstractOperators.jl",   Two(diagonals)),
     rule("12", "diagonal sum",   R, "D + E = diag(d + e), a I + D",            "no fixed tree, no more weights",    "PyOperators, scico, furax",           Node(sum_of_diagonals)),
