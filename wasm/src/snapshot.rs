@@ -435,10 +435,14 @@ fn told(snapshot: &Snapshot) -> Vec<String> {
     ];
     if let Some(ratio) = figures.frag_ratio {
         told.push(format!(
-            "{} free within segments, the largest piece {}: fragmentation {:.1} %",
+            "{} free within segments, the largest piece {}: fragmentation {:.1} %{}",
             bytes(figures.external_free),
             text::bytes(figures.largest_free.unsigned_abs()),
-            100.0 * ratio
+            100.0 * ratio,
+            match snapshot.held_at_end().len() {
+                0 | 1 => String::new(),
+                n => format!(" over {n} devices"),
+            }
         ));
     }
     if figures.segment_block_layout_inconsistencies > 0 {

@@ -492,13 +492,14 @@ fn snapshots_name_thrash_fragments_and_failures() {
     let snapshot = Snapshot::read(&bytes).unwrap();
     let found = memory_findings(&snapshot, &Figures::of(&snapshot));
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["thrash", "fragmentation", "thrash", "out-of-memory"]);
+    // Both devices are in pieces; the one that is told has 59.3 MB of them, less than what either got again.
+    assert_eq!(rules, ["thrash", "thrash", "fragmentation", "out-of-memory"]);
     for finding in &found {
         assert!(!finding.events.is_empty(), "{}", finding.rule);
         assert!(finding.events.iter().all(|(device, event)| *event < snapshot.traces[*device].len()));
     }
     // What keeps a segment with free memory is alive to the end: nothing frees it after the event that is shown.
-    for &(device, event) in &found[1].events {
+    for &(device, event) in &found[2].events {
         let events = &snapshot.traces[device];
         let name = |k: usize| snapshot.strings.get(events[k].action);
         assert_eq!(name(event), "alloc");

@@ -42,25 +42,25 @@ fn write(value: &Value<'_>, to: &mut Vec<u8>) {
 
 const MIB: i64 = 1 << 20;
 
-/// One device: `(action, address, size, line of train.py)`, and the blocks in use at the end with what was asked for; both
-/// in one segment of 1 GiB from address 0 on.
-fn found(events: &[(&'static str, i64, i64, i64)], blocks: &[(i64, i64, i64)]) -> Vec<MemoryFinding> {
-    let frames = |line: i64| {
-        let frame = |file, line, name| {
-            Dict(vec![("filename", Text(file)), ("line", Int(line)), ("name", Text(name))])
-        };
-        let library = frame("/venv/site-packages/torch/nn/linear.py", 3, "forward");
-        List(vec![
-            frame("??", 0, "at::empty"),
-            library,
-            frame("train.py", line, "step"),
-            frame("train.py", 7, "main"),
-        ])
-    };
-    let event = |&(action, addr, size, line): &(&'static str, i64, i64, i64)| {
-        let words = [("addr", Int(addr)), ("size", Int(size)), ("stream", Int(0)), ("frames", frames(line))];
-        Dict(std::iter::once(("action", Text(action))).chain(words).collect())
-    };
+/// `(action, address, size, line of train.py)`
+type Event = (&'static str, i64, i64, i64);
+
+fn event(&(action, addr, size, line): &Event) -> Value<'static> {
+    let frame =
+        |file, line, name| Dict(vec![("filename", Text(file)), ("line", Int(line)), ("name", Text(name))]);
+    let frames = List(vec![
+        frame("??", 0, "at::empty"),
+        frame("/venv/site-packages/torch/nn/linear.py", 3, "forward"),
+        frame("train.py", line, "step"),
+        frame("train.py", 7, "main"),
+    ]);
+    let words = [("addr", Int(addr)), ("size", Int(size)), ("stream", Int(0)), ("frames", frames)];
+    Dict(std::iter::once(("action", Text(action))).chain(words).collect())
+}
+
+/// One device: its events, and the blocks in use at the end with what was asked for; both in one segment of 1 GiB from
+/// address 0 on.
+fn found(events: &[Event], blocks: &[(i64, i64, i64)]) -> Vec<MemoryFinding> {
     let block = |&(addr, size, asked): &(i64, i64, i64)| {
         let state = Text("active_allocated");
         Dict(vec![
@@ -70,13 +70,23 @@ fn found(events: &[(&'static str, i64, i64, i64)], blocks: &[(i64, i64, i64)]) -
             ("state", state),
         ])
     };
-    let all = [("address", Int(0)), ("total_size", Int(1024 * MIB)), ("stream", Int(0)), ("device", Int(0))];
+    let segment = segment(0, (0, 1024 * MIB), blocks.iter().map(block).collect());
+    findings(vec![segment], &[events.to_vec()])
+}
+
+/// A segment of a device at an address, with a size and its blocks.
+fn segment(device: i64, (at, size): (i64, i64), blocks: Vec<Value<'static>>) -> Value<'static> {
+    let all = [("address", Int(at)), ("total_size", Int(size)), ("stream", Int(0)), ("device", Int(device))];
     let sizes = ["allocated_size", "active_size", "requested_size"].map(|name| (name, Int(0)));
-    let rest = [("segment_type", Text("large")), ("blocks", List(blocks.iter().map(block).collect()))];
-    let segment = Dict(all.into_iter().chain(sizes).chain(rest).collect());
-    let traces = List(vec![List(events.iter().map(event).collect())]);
+    let rest = [("segment_type", Text("large")), ("blocks", List(blocks))];
+    Dict(all.into_iter().chain(sizes).chain(rest).collect())
+}
+
+/// What is found in a snapshot of these segments and the events of each device.
+fn findings(segments: Vec<Value<'_>>, events: &[Vec<Event>]) -> Vec<MemoryFinding> {
+    let traces = events.iter().map(|events| List(events.iter().map(event).collect())).collect();
     let mut pickle = b"\x80\x04".to_vec();
-    write(&Dict(vec![("segments", List(vec![segment])), ("device_traces", traces)]), &mut pickle);
+    write(&Dict(vec![("segments", List(segments)), ("device_traces", List(traces))]), &mut pickle);
     pickle.push(b'.');
     let snapshot = Snapshot::read(&pickle).unwrap();
     memory_findings(&snapshot, &Figures::of(&snapshot))
@@ -150,4 +160,78 @@ fn a_segment_is_got_again_for_one_that_was_given_back() {
         thrash(&[(back, 2), (back, 100), (got, 2), (got, 2), (got, 2)]),
         Some((expected.to_owned(), i128::from(4 * MIB)))
     );
+}
+
+/// Segments of 40 MiB whose first halves are in use, so many on each device, allocated by the lines 1, 2, ...
+fn half_used(segments_of: &[i64]) -> Vec<MemoryFinding> {
+    let half = |at: i64, state| {
+        let words =
+            [("address", at), ("size", 20 * MIB), ("requested_size", 20 * MIB)].map(|(k, n)| (k, Int(n)));
+        Dict(words.into_iter().chain([("state", Text(state))]).collect())
+    };
+    let (mut segments, mut events) = (Vec::new(), Vec::new());
+    for (device, &n) in (0..).zip(segments_of) {
+        let places = (0..n).map(|k| (k + 1) * 64 * MIB);
+        segments.extend(places.clone().map(|at| {
+            segment(
+                device,
+                (at, 40 * MIB),
+                vec![half(at, "active_allocated"), half(at + 20 * MIB, "inactive")],
+            )
+        }));
+        events.push(places.map(|at| ("alloc", at, 20 * MIB, at / (64 * MIB))).collect());
+    }
+    findings(segments, &events)
+}
+
+#[test]
+fn what_is_free_on_one_device_is_no_piece_of_another() {
+    let title = |segments_of: &[i64]| {
+        rule(&half_used(segments_of), "fragmentation")
+            .map(|found| (found.title.clone(), found.bytes / i128::from(MIB)))
+    };
+    // Each device has one piece of 20 MiB: nothing larger could be had by moving anything.
+    assert_eq!(title(&[1; 8]), None);
+    assert_eq!(title(&[1]), None);
+    // Two halves are not more than half in pieces; three are.
+    assert_eq!(title(&[1, 2]), None);
+    let of_three = "62.9 MB of 125.8 MB held are free in pieces, of which the largest is 21.0 MB";
+    let others = "train.py:1 step and 2 other places: ";
+    assert_eq!(title(&[3]), Some((format!("{others}{of_three}"), 60)));
+    assert_eq!(title(&[1, 3, 2]), Some((format!("{others}device 1: {of_three}"), 60)));
+    assert_eq!(
+        title(&[3, 1, 3]),
+        Some((format!("{others}device 0: {of_three}; 1 other device as well"), 60))
+    );
+}
+
+#[test]
+fn places_are_listed_with_the_most_bytes_first() {
+    let places = |segments: i64| {
+        let found = half_used(&[0, segments]);
+        let found = rule(&found, "fragmentation").unwrap();
+        assert!(found.events.iter().all(|(device, _)| *device == 1));
+        found.places.iter().map(|p| (p.maker.clone(), p.count, p.bytes)).collect::<Vec<_>>()
+    };
+    let line = |line: i64| (format!("train.py:{line} step"), 1, i128::from(20 * MIB));
+    assert_eq!(places(3), [line(1), line(2), line(3)]);
+    assert_eq!(places(9), [1, 2, 3, 4, 5].map(line));
+
+    // All 200 segments are counted, though 64 events are shown.
+    let mut events = Vec::new();
+    for k in 0..200 {
+        events.push(("segment_free", 4096, 2 * MIB, 3));
+        events.push(("segment_alloc", 4096, 2 * MIB, if k % 4 == 0 { 12 } else { 13 }));
+    }
+    let found = found(&events, &[]);
+    let thrash = rule(&found, "thrash").unwrap();
+    assert!(
+        thrash.title.starts_with("train.py:13 step and 1 other place: device 0: 200 segments"),
+        "{}",
+        thrash.title
+    );
+    let places: Vec<_> =
+        thrash.places.iter().map(|p| (&*p.maker, p.count, p.bytes / i128::from(MIB))).collect();
+    assert_eq!(places, [("train.py:13 step", 150, 300), ("train.py:12 step", 50, 100)]);
+    assert_eq!(thrash.events.len(), 64);
 }

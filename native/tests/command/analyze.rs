@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::kit::{folder, spanlift, spanlift_reading};
+use crate::kit::{folder, shared, spanlift, spanlift_reading};
 
 const TRACE: &str = r#"{"traceEvents": [
  {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 120.0, "dur": 75.375, "args": {"correlation": 5}},
@@ -223,4 +223,31 @@ fn several_files_are_ranks() {
     let bad = spanlift(&folder, &["analyze", "r0.json", "bad.json", "--format", "json"]);
     assert_eq!((bad.code, bad.out.as_str()), (2, ""));
     assert_eq!(bad.err, "error: bad.json: byte 1: the text ends here, after 0 whole events\n");
+}
+
+/// The snapshot has two devices; each is in pieces by itself, and every place that asked is told with its bytes.
+#[test]
+fn a_snapshot_tells_of_which_devices_its_fragmentation_is_and_who_asked() {
+    let Some(shared) = shared() else { return };
+    let folder = folder("analyze-places");
+    let place = shared.join("traces/snapshot_small_p4.pickle");
+    let file = place.to_str().unwrap();
+    let text = spanlift(&folder, &["analyze", file]).out;
+    assert!(
+        text.contains("; fragmentation 81.0 % over 2 devices, 69.0 % of one at most (device 0); "),
+        "{text}"
+    );
+    let report = json(&spanlift(&folder, &["analyze", file, "--format", "json"]).out);
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.iter().filter(|f| f["rule"] == "fragmentation").count(), 1);
+    for finding in findings {
+        let places = finding["places"].as_array().unwrap();
+        assert!((2..=5).contains(&places.len()), "{finding}");
+        let bytes: Vec<i64> = places.iter().map(|p| p["bytes"].as_i64().unwrap()).collect();
+        assert!(bytes.is_sorted_by(|a, b| b <= a), "{finding}");
+        for place in places {
+            let line = format!("\n       - {} x {} (", place["count"], place["maker"].as_str().unwrap());
+            assert!(text.contains(&line), "{line}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::blame::is_library;
 use super::{counted, size};
 use crate::json::written;
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
-use crate::trace::snapshot::{Figures, Segment, Snapshot};
+use crate::trace::snapshot::{Figures, Held, Segment, Snapshot};
 
 /// Something about memory that could be better.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,12 +17,28 @@ pub struct MemoryFinding {
     pub change: String,
     /// The bytes that it is about.
     pub bytes: i128,
+    /// The lines of Python that asked for it, the one of the most bytes first, at most [`MOST_PLACES`]; none where the file
+    /// has no stacks of them.
+    pub places: Vec<MemoryPlace>,
     /// The device and the positions of the events that show it, at most 64; none where the history does not reach back to
     /// them.
     pub events: Vec<(usize, usize)>,
 }
 
-written!(MemoryFinding: rule, title, change, bytes, events);
+written!(MemoryFinding: rule, title, change, bytes, places, events);
+
+/// A line that asked for memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryPlace {
+    /// In words: `train.py:212 step`.
+    pub maker: String,
+    /// How often it asked for what the finding is about; of `fragmentation`, for the 64 blocks that keep the most free memory.
+    pub count: u64,
+    /// What it asked for; of `rounding`, what it got beyond that.
+    pub bytes: i128,
+}
+
+written!(MemoryPlace: maker, count, bytes);
 
 /// Less than this share of the reserved memory is not worth a sentence.
 const LEAST_SHARE: i128 = 50;
@@ -32,54 +48,110 @@ const LEAST_SHARE: i128 = 50;
 /// # Cost
 /// A few walks over the events and blocks.
 pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFinding> {
-    let mut found = Vec::new();
+    let mut found = Found { lines: Lines { snapshot, of_stack: BTreeMap::new() }, list: Vec::new() };
     failed(snapshot, &mut found);
     thrash(snapshot, &mut found);
-    let free = figures.external_free;
-    if 0 < free && figures.reserved_end <= free * LEAST_SHARE / 10 && 0.5 < figures.frag_ratio.unwrap_or(0.0)
-    {
-        found.push(MemoryFinding {
-            rule: "fragmentation",
-            title: format!(
-                "{} of {} held are free in pieces, of which the largest is {}",
-                size(free),
-                size(figures.reserved_end),
-                size(i128::from(figures.largest_free))
-            ),
-            change: "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` lets segments grow instead of adding new ones; \
-                     pad inputs to few sizes, and allocate what lives long before what lives shortly"
-                .to_owned(),
-            bytes: free,
-            events: beside_free(snapshot),
-        });
-    }
-    let waste = figures.rounding_waste;
-    if 0 < figures.reserved_end && figures.reserved_end < waste * LEAST_SHARE {
-        let (of_rounding, events) = rounded_up(snapshot);
-        found.push(MemoryFinding {
-            rule: "rounding",
-            title: format!("{} of blocks in use were not asked for", size(waste)),
-            // By PyTorch's `should_split`.
-            change: if waste < 2 * of_rounding {
-                "many tensors of a few bytes take 512 each: put them into one tensor"
-            } else {
-                "a block of the pool for more than 1 MiB is split only where more than 1 MiB would be left: \
-                 `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` splits it at 512 bytes; leave out \
-                 `roundup_power2_divisions` and `max_split_size_mb`, or ask for sizes that repeat"
+    fragmentation(snapshot, &mut found);
+    rounding(snapshot, figures, &mut found);
+    grew(snapshot, figures, &mut found);
+    let mut list = found.list;
+    sort_by_key(&mut list, |finding| std::cmp::Reverse(finding.bytes));
+    list
+}
+
+/// Events that show a finding, at most.
+const MOST_EVENTS: usize = 64;
+/// Places of a finding, at most.
+const MOST_PLACES: usize = 5;
+
+/// An event by device and position, and its bytes of what the finding is about.
+type Shown = ((usize, usize), i128);
+
+/// What was found so far.
+struct Found<'a> {
+    lines: Lines<'a>,
+    list: Vec<MemoryFinding>,
+}
+
+impl Found<'_> {
+    /// Notes a finding; its title begins with who asked for the most of what is shown, and the first events stand in it.
+    fn note(&mut self, rule: &'static str, title: &str, change: &str, bytes: i128, shown: &[Shown]) {
+        let mut by_line: BTreeMap<String, (u64, i128)> = BTreeMap::new();
+        for ((device, event), bytes) in shown {
+            let stack = self.lines.snapshot.traces[*device][*event].stack;
+            if let Some(line) = self.lines.of(stack) {
+                let (count, sum) = by_line.entry(line).or_default();
+                (*count, *sum) = (*count + 1, *sum + bytes);
             }
-            .to_owned(),
-            bytes: waste,
+        }
+        let place = |(maker, (count, bytes))| MemoryPlace { maker, count, bytes };
+        let mut places: Vec<MemoryPlace> = by_line.into_iter().map(place).collect_vec();
+        sort_by_key(&mut places, |place| std::cmp::Reverse(place.bytes));
+        let who = match places.as_slice() {
+            [] => String::new(),
+            [one] => format!("{}: ", one.maker),
+            [first, rest @ ..] => {
+                format!("{} and {}: ", first.maker, counted(rest.len(), "other place", "other places"))
+            }
+        };
+        places.truncate(MOST_PLACES);
+        let mut events = shown.iter().take(MOST_EVENTS).map(|(event, _)| *event).collect_vec();
+        sort(&mut events);
+        self.list.push(MemoryFinding {
+            rule,
+            title: format!("{who}{title}"),
+            change: change.to_owned(),
+            bytes,
+            places,
             events,
         });
     }
-    let mut lines = Lines { snapshot, of_stack: BTreeMap::new() };
-    for finding in &mut found {
-        let who = lines.who(&finding.events);
-        finding.title.insert_str(0, &who);
+}
+
+/// Free memory in pieces. What is free on one device is of no use to another, so that each is looked at by itself; the one
+/// that has most of it beside its largest piece is told.
+fn fragmentation(snapshot: &Snapshot, found: &mut Found<'_>) {
+    let devices = snapshot.held_at_end();
+    let is_in_pieces =
+        |held: &Held| held.reserved <= held.free * LEAST_SHARE / 10 && 2 * held.largest_free < held.free;
+    let in_pieces: Vec<_> = devices.iter().filter(|(_, held)| is_in_pieces(held)).collect_vec();
+    let beside = |held: &Held| held.free - held.largest_free;
+    // Of several as bad ones the first.
+    let worst = in_pieces.iter().rev().max_by_key(|(_, held)| beside(held));
+    let Some((device, held)) = worst else { return };
+    let name = if devices.len() == 1 { String::new() } else { format!("device {device}: ") };
+    let alike = match in_pieces.len() {
+        1 => String::new(),
+        n => format!("; {} as well", counted(n - 1, "other device", "other devices")),
+    };
+    let title = format!(
+        "{name}{} of {} held are free in pieces, of which the largest is {}{alike}",
+        size(held.free),
+        size(held.reserved),
+        size(held.largest_free)
+    );
+    let change = "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` lets segments grow instead of adding new ones; \
+                  pad inputs to few sizes, and allocate what lives long before what lives shortly";
+    found.note("fragmentation", &title, change, held.free, &beside_free(snapshot, *device));
+}
+
+/// Blocks larger than what was asked for.
+fn rounding(snapshot: &Snapshot, figures: &Figures, found: &mut Found<'_>) {
+    let waste = figures.rounding_waste;
+    if figures.reserved_end <= 0 || waste * LEAST_SHARE <= figures.reserved_end {
+        return;
     }
-    grew(&mut lines, figures, &mut found);
-    sort_by_key(&mut found, |finding| std::cmp::Reverse(finding.bytes));
-    found
+    let (of_rounding, shown) = rounded_up(snapshot);
+    // By PyTorch's `should_split`.
+    let change = if waste < 2 * of_rounding {
+        "many tensors of a few bytes take 512 each: put them into one tensor"
+    } else {
+        "a block of the pool for more than 1 MiB is split only where more than 1 MiB would be left: \
+         `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` splits it at 512 bytes; leave out \
+         `roundup_power2_divisions` and `max_split_size_mb`, or ask for sizes that repeat"
+    };
+    let title = format!("{} of blocks in use were not asked for", size(waste));
+    found.note("rounding", &title, change, waste, &shown);
 }
 
 /// Lines of Python that asked for memory, found once for each stack.
@@ -101,30 +173,15 @@ impl Lines<'_> {
         let line = self.of_stack.entry(stack).or_insert_with(|| stacks.get(stack).iter().find_map(own));
         line.clone()
     }
-
-    /// Who asked for the most bytes of events, to stand before what is said of them.
-    fn who(&mut self, events: &[(usize, usize)]) -> String {
-        let mut by_line: BTreeMap<String, i128> = BTreeMap::new();
-        for &(device, event) in events {
-            let event = self.snapshot.traces[device][event];
-            if let Some(line) = self.of(event.stack) {
-                *by_line.entry(line).or_default() += i128::from(event.size);
-            }
-        }
-        let others = if by_line.len() < 2 { "" } else { " and others" };
-        let most = by_line.into_iter().max_by_key(|(_, bytes)| *bytes);
-        most.map_or_else(String::new, |(line, _)| format!("{line}{others}: "))
-    }
 }
 
-/// What a line keeps: bytes, blocks by the quarter of the events, and some of their allocations.
-type Kept = (i128, [usize; 4], Vec<(usize, usize)>);
+/// What a line keeps: bytes, blocks by the quarter of the events, and its allocations.
+type Kept = (i128, [usize; 4], Vec<Shown>);
 
 /// Lines whose blocks pile up: some of every quarter of the recorded events are alive at the end, all together a tenth or
 /// more of what the device holds then. What is made once, as weights, or lives for a step, as activations, is in no more
 /// than one or two of them.
-fn grew(lines: &mut Lines<'_>, figures: &Figures, found: &mut Vec<MemoryFinding>) {
-    let snapshot = lines.snapshot;
+fn grew(snapshot: &Snapshot, figures: &Figures, found: &mut Found<'_>) {
     let Some(alloc) = snapshot.strings.find("alloc") else { return };
     for (device, events) in snapshot.traces.iter().enumerate() {
         let mut alive: BTreeSet<i64> = snapshot.alive_at_end(device).map(|(at, _)| at).collect();
@@ -134,87 +191,79 @@ fn grew(lines: &mut Lines<'_>, figures: &Figures, found: &mut Vec<MemoryFinding>
             if event.action != alloc || !alive.remove(&event.addr) {
                 continue;
             }
-            let Some(line) = lines.of(event.stack) else { continue };
+            let Some(line) = found.lines.of(event.stack) else { continue };
             let (bytes, quarters, shown) = by_line.entry(line).or_default();
             *bytes += i128::from(event.size);
             quarters[4 * index / events.len()] += 1;
-            if shown.len() < MOST_EVENTS {
-                shown.push((device, index));
-            }
+            shown.push(((device, index), i128::from(event.size)));
         }
         let held = figures.traces.get(&device.to_string()).map_or(0, |of| of.reserved_end);
-        for (line, (bytes, quarters, mut events)) in by_line {
+        for (bytes, quarters, shown) in by_line.into_values() {
             if quarters.contains(&0) || 10 * bytes < held {
                 continue;
             }
-            events.reverse();
-            found.push(MemoryFinding {
-                rule: "grew",
-                title: format!(
-                    "{line}: device {device}: {} of {} allocated in the recorded events are still there, some of every \
-                     quarter of them",
-                    counted(quarters.iter().sum(), "block", "blocks"),
-                    size(bytes)
-                ),
-                change: "something keeps what each step makes: lists of losses or outputs (keep `.item()` or `.detach()`), \
-                         caches without a limit, hooks, graphs held by `retain_graph=True`"
-                    .to_owned(),
-                bytes,
-                events,
-            });
+            let title = format!(
+                "device {device}: {} of {} allocated in the recorded events are still there, some of every quarter of them",
+                counted(quarters.iter().sum(), "block", "blocks"),
+                size(bytes)
+            );
+            let change = "something keeps what each step makes: lists of losses or outputs (keep `.item()` or `.detach()`), \
+                          caches without a limit, hooks, graphs held by `retain_graph=True`";
+            found.note("grew", &title, change, bytes, &shown);
         }
     }
 }
 
-/// Events that show a finding, at most.
-const MOST_EVENTS: usize = 64;
-
-/// The allocations that keep the segments with the most free memory.
-fn beside_free(snapshot: &Snapshot) -> Vec<(usize, usize)> {
+/// The allocations that keep the segments of a device that have the most free memory, with the bytes of their blocks.
+fn beside_free(snapshot: &Snapshot, device: i64) -> Vec<Shown> {
     let inactive = snapshot.strings.find("inactive");
     let free = |segment: &Segment| -> i64 {
         let blocks = snapshot.blocks[segment.blocks.clone()].iter();
         blocks.filter(|block| Some(block.state) == inactive).map(|block| block.size).sum()
     };
-    let mut segments: Vec<(i64, &Segment)> = snapshot.segments.iter().map(|s| (free(s), s)).collect_vec();
+    let of_device = snapshot.segments.iter().filter(|segment| segment.device == device);
+    let mut segments: Vec<(i64, &Segment)> = of_device.map(|segment| (free(segment), segment)).collect_vec();
     segments.retain(|(free, segment)| 0 < *free && *free < segment.total_size);
     sort_by_key(&mut segments, |(free, _)| std::cmp::Reverse(*free));
     let blocks = segments.iter().flat_map(|(_, segment)| {
         let kept = snapshot.placed(segment).filter(|(_, block)| Some(block.state) != inactive);
-        kept.map(|(at, _)| (segment.device, at))
+        kept.map(|(at, block)| ((device, at), i128::from(block.size)))
     });
     allocations(snapshot, blocks.take(MOST_EVENTS).collect_vec())
 }
 
-/// Bytes by which blocks in use were rounded up to the next 512, and the allocations that have the most more than was
-/// asked for.
-fn rounded_up(snapshot: &Snapshot) -> (i128, Vec<(usize, usize)>) {
+/// Bytes by which blocks in use were rounded up to the next 512, and the allocations of all blocks that have more than was
+/// asked for, the ones with the most first.
+fn rounded_up(snapshot: &Snapshot) -> (i128, Vec<Shown>) {
     let in_use = snapshot.strings.find("active_allocated");
-    let mut blocks: Vec<(i64, (i64, i64))> = Vec::new();
+    let mut blocks: Vec<((i64, i64), i128)> = Vec::new();
     for segment in &snapshot.segments {
         let used = snapshot.placed(segment).filter(|(_, block)| Some(block.state) == in_use);
-        blocks.extend(used.map(|(at, b)| (b.size.saturating_sub(b.requested_size), (segment.device, at))));
+        let waste =
+            used.map(|(at, b)| ((segment.device, at), i128::from(b.size) - i128::from(b.requested_size)));
+        blocks.extend(waste.filter(|(_, waste)| 0 < *waste));
     }
-    let of_rounding = blocks.iter().map(|(waste, _)| i128::from(*waste)).filter(|waste| *waste < 512).sum();
-    sort_by_key(&mut blocks, |(waste, _)| std::cmp::Reverse(*waste));
-    let most = blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect_vec();
-    (of_rounding, allocations(snapshot, most))
+    let of_rounding = blocks.iter().map(|(_, waste)| *waste).filter(|waste| *waste < 512).sum();
+    let mut shown = allocations(snapshot, blocks);
+    sort_by_key(&mut shown, |(_, waste)| std::cmp::Reverse(*waste));
+    (of_rounding, shown)
 }
 
-/// The last allocation at each of some addresses of devices, in the order of the events.
-fn allocations(snapshot: &Snapshot, mut wanted: Vec<(i64, i64)>) -> Vec<(usize, usize)> {
+/// The last allocation at each of some addresses of devices, in the order of the events, with the bytes given for it.
+fn allocations(snapshot: &Snapshot, mut wanted: Vec<((i64, i64), i128)>) -> Vec<Shown> {
     let alloc = snapshot.strings.find("alloc");
-    wanted.sort();
-    wanted.dedup();
+    sort_by_key(&mut wanted, |(at, _)| *at);
+    wanted.dedup_by_key(|(at, _)| *at);
+    let mut is_found = vec![false; wanted.len()];
     let mut found = Vec::new();
     for (device, events) in snapshot.traces.iter().enumerate() {
         let Ok(number) = i64::try_from(device) else { continue };
         for (index, event) in events.iter().enumerate().rev() {
             if Some(event.action) == alloc
-                && let Ok(at) = wanted.binary_search(&(number, event.addr))
+                && let Ok(at) = wanted.binary_search_by_key(&(number, event.addr), |(at, _)| *at)
+                && !std::mem::replace(&mut is_found[at], true)
             {
-                wanted.remove(at);
-                found.push((device, index));
+                found.push(((device, index), wanted[at].1));
             }
         }
     }
@@ -223,7 +272,7 @@ fn allocations(snapshot: &Snapshot, mut wanted: Vec<(i64, i64)>) -> Vec<(usize, 
 }
 
 /// Allocations that failed, and whether the memory was there in pieces.
-fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
+fn failed(snapshot: &Snapshot, found: &mut Found<'_>) {
     let Some(oom) = snapshot.strings.find("oom") else { return };
     for (device, events) in snapshot.traces.iter().enumerate() {
         if !events.iter().any(|event| event.action == oom) {
@@ -246,11 +295,8 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
             } else if size <= before.reserved - before.allocated + left {
                 in_pieces += 1;
             }
-            if shown.len() < MOST_EVENTS {
-                shown.push((device, index));
-            }
+            shown.push(((device, index), i128::from(event.size)));
         });
-        shown.reverse();
         let why = match (in_pieces, limited) {
             (0, 0) => "there was not enough free memory for any of them".to_owned(),
             (pieces, 0) => format!("for {pieces} of them there was enough free memory, in pieces"),
@@ -259,25 +305,20 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
                 "for {pieces} of them there was enough free memory, in pieces, and for {limited} the device had as much left"
             ),
         };
-        found.push(MemoryFinding {
-            rule: "out-of-memory",
-            title: format!(
-                "device {device}: {} failed, of at most {}; {why}",
-                counted(n, "allocation", "allocations"),
-                size(bytes)
-            ),
-            change: "where the memory was there in pieces, `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; where the device \
-                     had it left, a limit of the process (`set_per_process_memory_fraction`) or of another one's memory; where it was \
-                     not there, smaller batches, activation checkpointing, or freeing what the events before show as alive"
-                .to_owned(),
-            bytes,
-            events: shown,
-        });
+        let title = format!(
+            "device {device}: {} failed, of at most {}; {why}",
+            counted(n, "allocation", "allocations"),
+            size(bytes)
+        );
+        let change = "where the memory was there in pieces, `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; where the device \
+                      had it left, a limit of the process (`set_per_process_memory_fraction`) or of another one's memory; where it was \
+                      not there, smaller batches, activation checkpointing, or freeing what the events before show as alive";
+        found.note("out-of-memory", &title, change, bytes, &shown);
     }
 }
 
 /// Segments given back and got again.
-fn thrash(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
+fn thrash(snapshot: &Snapshot, found: &mut Found<'_>) {
     let [got, back] = ["segment_alloc", "segment_free"].map(|action| snapshot.strings.find(action));
     for (device, events) in snapshot.traces.iter().enumerate() {
         let (mut given_back, mut again, mut n, mut shown) = ((0_i128, 0_usize), 0_i128, 0_usize, Vec::new());
@@ -290,25 +331,18 @@ fn thrash(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
                 given_back = (given_back.0 - same, given_back.1 - 1);
                 again += same;
                 n += 1;
-                if shown.len() < MOST_EVENTS {
-                    shown.push((device, index));
-                }
+                shown.push(((device, index), i128::from(event.size)));
             }
         }
         if 2 <= n {
-            found.push(MemoryFinding {
-                rule: "thrash",
-                title: format!(
-                    "device {device}: {} were given back to the driver and got again, {} in all",
-                    counted(n, "segment", "segments"),
-                    size(again)
-                ),
-                change: "each `cudaFree` waits for the device: leave out `torch.cuda.empty_cache()` in loops; near the limit, \
-                         the allocator does this by itself before it fails: lower the peak or use `expandable_segments:True`"
-                    .to_owned(),
-                bytes: again,
-                events: shown,
-            });
+            let title = format!(
+                "device {device}: {} were given back to the driver and got again, {} in all",
+                counted(n, "segment", "segments"),
+                size(again)
+            );
+            let change = "each `cudaFree` waits for the device: leave out `torch.cuda.empty_cache()` in loops; near the limit, \
+                          the allocator does this by itself before it fails: lower the peak or use `expandable_segments:True`";
+            found.note("thrash", &title, change, again, &shown);
         }
     }
 }

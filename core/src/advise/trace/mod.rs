@@ -22,7 +22,7 @@ mod waits;
 pub use blame::Maker;
 use blame::{Makers, Told};
 pub use ledger::Moved;
-pub use memory::{MemoryFinding, memory_findings};
+pub use memory::{MemoryFinding, MemoryPlace, memory_findings};
 pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
 pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 

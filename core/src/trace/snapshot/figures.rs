@@ -1,6 +1,6 @@
 //! The figures of a memory snapshot.
 
-use super::Snapshot;
+use super::{Held, Snapshot};
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
@@ -29,7 +29,9 @@ pub struct Figures {
     /// Bytes of free blocks.
     pub external_free: i128,
     pub largest_free: i64,
-    /// `1 - largest_free / external_free`, to six places; `None` when nothing is free.
+    /// `1 - largest_free / external_free`, to six places, of all devices together; `None` when nothing is free.
+    ///
+    /// Several devices with one free piece each are no fragmentation; [`Snapshot::held_at_end`] has them one by one.
     pub frag_ratio: Option<f64>,
     pub segments_by_stream: BTreeMap<String, u64>,
     pub segments_by_type: BTreeMap<String, u64>,
@@ -178,6 +180,41 @@ impl Figures {
     /// The figures as one JSON object.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|e| unreachable!("bug: figures are plain values: {e}"))
+    }
+}
+
+impl Snapshot {
+    /// What each device that has segments holds at the end, by its number.
+    ///
+    /// # Cost
+    /// Linear in segments and blocks.
+    ///
+    /// # Examples
+    /// ```
+    /// # let bytes: &[u8] = b"\x80\x02}(X\x08\x00\x00\x00segments]X\r\x00\x00\x00device_traces]]au.";
+    /// let snapshot = spanlift::trace::snapshot::Snapshot::read(bytes)?;
+    /// for (device, held) in snapshot.held_at_end() {
+    ///     println!("device {device}: {:.1} % in pieces", 100.0 * held.fragmentation());
+    /// }
+    /// # Ok::<(), spanlift::trace::snapshot::ReadError>(())
+    /// ```
+    pub fn held_at_end(&self) -> Vec<(i64, Held)> {
+        let inactive = self.strings.find("inactive");
+        let mut devices: BTreeMap<i64, Held> = BTreeMap::new();
+        for segment in &self.segments {
+            let held = devices.entry(segment.device).or_default();
+            held.reserved += i128::from(segment.total_size);
+            for block in &self.blocks[segment.blocks.clone()] {
+                let size = i128::from(block.size);
+                if Some(block.state) == inactive {
+                    held.free += size;
+                    held.largest_free = held.largest_free.max(size);
+                } else {
+                    held.allocated += size;
+                }
+            }
+        }
+        devices.into_iter().collect_vec()
     }
 }
 

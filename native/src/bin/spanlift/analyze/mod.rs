@@ -120,8 +120,11 @@ struct One {
 
 enum What {
     Trace { table: Box<Table>, figures: Box<Figures>, findings: Findings },
-    Snapshot { figures: Box<snapshot::Figures>, findings: Vec<MemoryFinding> },
+    Snapshot { figures: Box<snapshot::Figures>, devices: Held, findings: Vec<MemoryFinding> },
 }
+
+/// What each device of a snapshot holds at the end.
+type Held = Vec<(i64, snapshot::Held)>;
 
 impl One {
     fn read(path: &Path) -> Result<One, Fail> {
@@ -135,7 +138,7 @@ impl One {
             File::Snapshot(snapshot) => {
                 let figures = Box::new(snapshot::Figures::of(&snapshot));
                 let findings = memory_findings(&snapshot, &figures);
-                What::Snapshot { figures, findings }
+                What::Snapshot { figures, devices: snapshot.held_at_end(), findings }
             }
         };
         Ok(One { place: say::place(path), what })
@@ -159,7 +162,7 @@ impl One {
                 findings,
                 hta: with_hta.then(|| hta(table)),
             },
-            What::Snapshot { figures, findings } => Report::Snapshot { figures, findings },
+            What::Snapshot { figures, findings, .. } => Report::Snapshot { figures, findings },
         }
     }
 
@@ -168,7 +171,9 @@ impl One {
             What::Trace { table, figures, findings } => {
                 report::trace(&self.place, figures, findings, &Moved::of(table), out);
             }
-            What::Snapshot { figures, findings } => report::snapshot(&self.place, figures, findings, out),
+            What::Snapshot { figures, devices, findings } => {
+                report::snapshot(&self.place, figures, devices, findings, out);
+            }
         }
     }
 }

@@ -351,8 +351,14 @@ pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
     table.print("ranks, their clocks aligned by collectives", out);
 }
 
-/// The report of a memory snapshot.
-pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[MemoryFinding], out: &mut Out) {
+/// The report of a memory snapshot of which `devices` is what each holds at the end.
+pub(super) fn snapshot(
+    place: &str,
+    figures: &snapshot::Figures,
+    devices: &[(i64, snapshot::Held)],
+    found: &[MemoryFinding],
+    out: &mut Out,
+) {
     let n_allocated = figures.blocks_by_state.get("active_allocated").copied().unwrap_or(0);
     out.line(&say::one_line(&format!(
         "{place}: memory snapshot, {} of {}, {} allocated in {}",
@@ -365,7 +371,7 @@ pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[Memory
         "{} free, the largest piece {}; fragmentation {}; rounding takes {}",
         size(figures.external_free),
         size(figures.largest_free.into()),
-        figures.frag_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        fragmentation(figures, devices),
         size(figures.rounding_waste)
     ));
     if !figures.import.problems.is_empty() || figures.segment_block_layout_inconsistencies != 0 {
@@ -399,10 +405,31 @@ pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[Memory
     for (n, finding) in found.iter().enumerate() {
         out.line(&format!("{:>3}. {}", n + 1, say::one_line(&finding.title)));
         wrapped(INDENT, &say::one_line(&format!("do: {}", finding.change)), out);
+        if 1 < finding.places.len() {
+            for place in &finding.places {
+                let line = format!("{} x {} ({})", grouped(place.count), place.maker, size(place.bytes));
+                out.line(&format!("       - {}", say::one_line(&line)));
+            }
+        }
         if !finding.events.is_empty() {
             let events: Vec<String> =
                 finding.events.iter().take(6).map(|(device, event)| format!("{device}:{event}")).collect();
             out.line(&format!("     events {}", events.join(", ")));
         }
+    }
+}
+
+/// Of all devices together, as the contract has it, and of the worst one where there are several: what is free on one is
+/// of no use to another.
+fn fragmentation(figures: &snapshot::Figures, devices: &[(i64, snapshot::Held)]) -> String {
+    let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
+    let Some(all) = figures.frag_ratio.map(percent) else { return "-".to_owned() };
+    let worst = devices.iter().max_by(|a, b| a.1.fragmentation().total_cmp(&b.1.fragmentation()));
+    match worst {
+        Some((device, held)) if 1 < devices.len() => {
+            let n = say::counted(devices.len(), "device");
+            format!("{all} over {n}, {} of one at most (device {device})", percent(held.fragmentation()))
+        }
+        _ => all,
     }
 }
