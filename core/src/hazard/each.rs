@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use super::reach::{self, Unreached};
 use super::report::Report;
 use super::rules::Rules;
 use super::walk::Walk;
@@ -16,6 +17,8 @@ pub struct Streamed {
     pub report: Report,
     /// The names of the program, and its lines; its commands are gone.
     pub program: Program,
+    /// What some machine does not let a command reach, the first 65,536 of them; [`Unreached::is_on`] asks one machine.
+    pub unreached: Vec<Unreached>,
 }
 
 impl Streamed {
@@ -57,6 +60,7 @@ pub fn check_read(input: impl BufRead, terms: impl Into<Terms>) -> Result<Stream
         checker.known.look(program, index, command, broken);
         checker.is_sound &= broken.is_none();
         checker.walk(program.names(), index, command);
+        checker.reach(index, command);
     });
     let rest = match rest {
         // As for a file that is read as a whole.
@@ -68,7 +72,7 @@ pub fn check_read(input: impl BufRead, terms: impl Into<Terms>) -> Result<Stream
         Err(Problems(more)) => problems.extend(more),
         Ok(_) if problems.is_empty() => {
             let report = Report::new(rest.program.names(), terms, checker.walk.into_found());
-            return Ok(Streamed { report, program: rest.program });
+            return Ok(Streamed { report, program: rest.program, unreached: checker.unreached });
         }
         Ok(_) => {}
     }
@@ -115,18 +119,28 @@ struct Checker {
     walk: Walk,
     /// Nothing is wrong so far; after that only form is looked at.
     is_sound: bool,
+    unreached: Vec<Unreached>,
 }
+
+/// What is out of reach that is kept; a hostile file has no end of it.
+const MOST_UNREACHED: usize = 1 << 16;
 
 impl Checker {
     fn new(terms: Terms) -> Checker {
         let rules = Rules::of(terms);
-        Checker { known: Known::new(), walk: Walk::new(rules, None), is_sound: true }
+        Checker { known: Known::new(), walk: Walk::new(rules, None), is_sound: true, unreached: Vec::new() }
     }
 
     fn walk(&mut self, names: &Names, index: usize, command: &Command) {
         self.is_sound &= self.known.is_sound();
         if self.is_sound {
             self.walk.step(index, command, names);
+        }
+    }
+
+    fn reach(&mut self, index: usize, command: &Command) {
+        if self.is_sound && self.unreached.len() < MOST_UNREACHED {
+            reach::look(self.known.facts(), index, command, &mut self.unreached);
         }
     }
 }

@@ -201,6 +201,11 @@ impl Known {
         self.problems.is_empty()
     }
 
+    /// What is known so far: of all that the commands looked at name, as long as nothing is wrong.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
     /// What is known in the end.
     pub(crate) fn finish(mut self, program: &Program) -> Result<Facts, Problems> {
         self.make_room(program.names());

@@ -10,6 +10,7 @@ mod generate;
 mod misuse;
 mod mutants;
 mod random;
+mod reach;
 mod reference;
 mod remedies;
 #[path = "../shared/mod.rs"]

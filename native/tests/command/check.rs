@@ -238,3 +238,71 @@ write   m
     let warning = "warning: mended.txt: left after 1 change: 1 hazard\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, warning), "{}", ran.out);
 }
+
+/// What no order helps is told beside the verdict, which stays; ten lines of it, then a count.
+#[test]
+fn what_is_out_of_reach_is_a_warning_and_a_list() {
+    let folder = folder("reach");
+    let text = "stream s\npageable x 8\ndevice d 8\nrepeat i 100\nkernel on s reads x writes d\nend\nsync s\nread d\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let ran = spanlift(&folder, &["check", "p.txt"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "safe: 105 commands, no hazard by CUDA's documentation\n"));
+    let expected = "warning: p.txt: line 5 (command 3): the kernel reads x, ordinary host memory, which devices reach on few \
+                    machines, such as gh200-c2c: pin it, or copy it to the device\n\
+                    warning: p.txt: line 8 (command 104): the host reads d, memory of cuda:0, which the host does not reach: \
+                    copy it to host memory\n";
+    assert_eq!(ran.err, expected);
+    let ran = spanlift(&folder, &["check", "p.txt", "--machine", "gh200-c2c"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (0, 1), "{}", ran.err);
+    for args in
+        [&["check", "p.txt", "--format", "json"][..], &["check", "p.txt", "--format", "json", "--explain"]]
+    {
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        let list = object["unreached"].as_array().unwrap();
+        assert_eq!((list.len(), &object["verdict"], &object["errors"]), (101, &json!("safe"), &json!([])));
+        let last = &list[100];
+        assert_eq!(
+            (&last["index"], &last["buffer"], &last["why"]),
+            (&json!(104), &json!("d"), &json!("device"))
+        );
+    }
+    let many: String = (0..14).map(|k| format!("read d[{k}..{}]\n", k + 1)).collect();
+    std::fs::write(folder.join("p.txt"), format!("device d 64\n{many}")).unwrap();
+    let ran = spanlift(&folder, &["check", "p.txt"]);
+    assert_eq!(ran.err.lines().count(), 11, "{}", ran.err);
+    assert!(ran.err.ends_with("warning: p.txt: and 4 other ones out of reach, which --format json lists\n"));
+    // A file so large that it is checked as it is read.
+    let large = format!("{}# {}\n", "device d 64\nread d\n", "x".repeat(17 << 20));
+    std::fs::write(folder.join("p.txt"), large).unwrap();
+    let ran = spanlift(&folder, &["check", "p.txt"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (0, 1), "{}", ran.err);
+    assert!(ran.err.starts_with("warning: p.txt: line 2 (command 1): the host reads d, "), "{}", ran.err);
+}
+
+/// `run` refuses the same program.
+#[test]
+fn a_machine_that_nobody_knows_is_a_warning() {
+    let folder = folder("machine");
+    std::fs::write(folder.join("p.txt"), "machine h200\nstream s\nsync s\n").unwrap();
+    let [check, run] = ["check", "run"].map(|command| spanlift(&folder, &[command, "p.txt"]));
+    assert_eq!((check.code, run.code), (0, 2));
+    assert!(
+        check.err.starts_with("warning: p.txt: line 1: no machine is called \"h200\": one of "),
+        "{}",
+        check.err
+    );
+    assert_eq!(check.err.replace("warning", "error"), run.err);
+    let asked = spanlift(&folder, &["check", "p.txt", "--machine", "h200-pcie5"]);
+    assert_eq!((asked.code, asked.err.as_str()), (0, ""));
+}
+
+/// Every program that ships reaches what it touches.
+#[test]
+fn nothing_that_ships_is_out_of_reach() {
+    for shipped in spanlift_native::programs::all() {
+        let program = shipped.program();
+        assert_eq!(spanlift::hazard::unreached(&program, None).unwrap(), [], "{}", shipped.name);
+    }
+}

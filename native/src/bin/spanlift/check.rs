@@ -9,7 +9,8 @@ use std::path::Path;
 use spanlift::Program;
 use spanlift::explore;
 use spanlift::grouped;
-use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
+use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Unreached, Verdict};
+use spanlift::machine::Machine;
 use spanlift::program::ReadError;
 use spanlift_viewer::explained_svg;
 use spanlift_viewer::kind::{self, Kind};
@@ -23,6 +24,8 @@ use crate::{explain, machine, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
+/// Commands told in text at most that touch what they do not reach.
+const MOST_UNREACHED: usize = 10;
 /// Pixels of a picture from left to right.
 const PICTURE_WIDTH: f64 = 1000.0;
 /// Changes that `--mended` makes at most.
@@ -30,14 +33,13 @@ const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     // A wrong name is told before a large file is read.
-    let asked = args.machine.as_deref().map(machine::named).transpose()?;
-    let asked = asked.map(|chosen| Terms::of(args.mode.into(), &chosen.machine));
+    let asked = args.machine.as_deref().map(machine::named).transpose()?.map(|chosen| chosen.machine);
     if let Some(path) = &args.out {
         is_picture(path)?;
     }
     let whole = args.explain || args.out.is_some() || args.mended.is_some();
     if !whole && is_large(&args.program) && is_list(&args.program)? {
-        return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
+        return streamed(args, asked, out);
     }
     let program = match input::program(&args.program) {
         Ok(program) => program,
@@ -50,10 +52,8 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     for path in [&args.mended, &args.out].into_iter().flatten() {
         output::is_free(path)?;
     }
-    let terms = match asked {
-        Some(terms) => terms,
-        None => machine::terms(None, args.mode.into(), &program)?,
-    };
+    let machine = of_program(args, asked, &program);
+    let terms = terms(args, machine.as_ref());
     let report = match hazard::check(&program, terms) {
         Ok(report) => report,
         Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
@@ -68,13 +68,37 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     if let (Some(path), Some(relation)) = (&args.out, &relation) {
         output::write(path, explained_svg(relation, &report, PICTURE_WIDTH).as_bytes())?;
     }
+    let unreached = hazard::unreached(&program, machine.as_ref())
+        .map_err(|problems| wrong(args, &input::messages(&problems), out))?;
     let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
     match (args.report.format, explained) {
-        (Format::Json, None) => out.line(&report.to_json(&program)),
-        (Format::Json, Some(relation)) => out.line(&explore::explained_json(relation, &report)),
-        (Format::Text, relation) => text(&program, &report, relation, out),
+        (Format::Json, None) => out.line(&with_unreached(report.to_json(&program), &program, &unreached)),
+        (Format::Json, Some(relation)) => {
+            out.line(&with_unreached(explore::explained_json(relation, &report), &program, &unreached));
+        }
+        (Format::Text, relation) => {
+            text(&program, &report, relation, out);
+            warn_unreached(args, &program, &unreached);
+        }
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
+}
+
+/// The machine asked for, else the one that a program names; one that nobody knows is told, since `run` will refuse it.
+fn of_program(args: &CheckArgs, asked: Option<Machine>, program: &Program) -> Option<Machine> {
+    if asked.is_none()
+        && args.report.format == Format::Text
+        && let Some(wrong) = machine::wrong_own(program, &say::place(&args.program))
+    {
+        wrong.warn();
+    }
+    asked.or_else(|| machine::own(program))
+}
+
+/// By what terms: those of a machine, or CUDA's.
+fn terms(args: &CheckArgs, machine: Option<&Machine>) -> Terms {
+    let mode = Mode::from(args.mode);
+    machine.map_or(mode.into(), |machine| Terms::of(mode, machine))
 }
 
 /// A picture's name says what it is.
@@ -111,14 +135,15 @@ fn is_list(path: &Path) -> Result<bool, Fail> {
 }
 
 /// Checks a file command by command, without ever holding it.
-fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> {
+fn streamed(args: &CheckArgs, asked: Option<Machine>, out: &mut Out) -> Result<End, Fail> {
+    let terms = terms(args, asked.as_ref());
     let mut source = Reading { source: Source::open(&args.program)?, fault: None };
     let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), terms);
     if let Some(fault) = source.fault {
         return Err(fault);
     }
     let place = say::place(&args.program);
-    let found = match found {
+    let mut found = match found {
         Ok(found) => found,
         Err(ReadError::Problems(problems)) => return Err(wrong(args, &input::messages(&problems), out)),
         // A list of commands in a file of a version that is not known.
@@ -135,8 +160,13 @@ fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> 
         args.machine.is_some()
             || machine::terms(None, terms.mode, &found.program).is_ok_and(|own| own == terms)
     );
+    let machine = of_program(args, asked, &found.program);
+    found.unreached.retain(|one| one.is_on(machine.as_ref()));
     match args.report.format {
-        Format::Json => out.line(&found.report.to_json(&found.program)),
+        Format::Json => {
+            let report = found.report.to_json(&found.program);
+            out.line(&with_unreached(report, &found.program, &found.unreached));
+        }
         Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
         Format::Text => {
             for hazard in found.report.hazards.iter().take(MOST_HAZARDS) {
@@ -148,6 +178,9 @@ fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> 
             }
             summary(&found.report, out);
         }
+    }
+    if args.report.format == Format::Text {
+        warn_unreached(args, &found.program, &found.unreached);
     }
     Ok(if found.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
 }
@@ -164,6 +197,47 @@ impl Read for Reading {
             self.fault = Some(fault);
             io::Error::other("the file cannot be read")
         })
+    }
+}
+
+/// The object of a report, and what is out of reach beside it, where anything is: the contract knows no such field.
+fn with_unreached(report: String, program: &Program, unreached: &[Unreached]) -> String {
+    let one = |found: &Unreached| {
+        serde_json::json!({
+            "index": found.index,
+            "buffer": program.names().buffer(found.buffer),
+            "why": found.why.name(),
+            "text": found.sentence(program.names()),
+        })
+    };
+    match report.strip_suffix('}') {
+        Some(open) if !unreached.is_empty() => {
+            let list: serde_json::Value = unreached.iter().map(one).collect();
+            format!("{open},\"unreached\":{list}}}")
+        }
+        _ => report,
+    }
+}
+
+/// Says what is out of reach, once for each line and buffer.
+fn warn_unreached(args: &CheckArgs, program: &Program, unreached: &[Unreached]) {
+    let place = say::place(&args.program);
+    let mut told = BTreeSet::new();
+    // Where there are no lines, each command stands for itself.
+    let site = |found: &Unreached| {
+        (program.line(found.index).map_or(found.index, |line| line as usize), found.buffer)
+    };
+    let each: Vec<&Unreached> = unreached.iter().filter(|found| told.insert(site(found))).collect();
+    for found in each.iter().take(MOST_UNREACHED) {
+        let at = match program.line(found.index) {
+            Some(line) => format!("line {line} (command {})", found.index),
+            None => format!("command {}", found.index),
+        };
+        say::warning_line(&say::one_line(&format!("{place}: {at}: {}", found.sentence(program.names()))));
+    }
+    if MOST_UNREACHED < each.len() {
+        let n = grouped(each.len() - MOST_UNREACHED);
+        say::warning_line(&format!("{place}: and {n} other ones out of reach, which --format json lists"));
     }
 }
 

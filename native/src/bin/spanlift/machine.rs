@@ -78,13 +78,7 @@ pub(crate) fn is_file(name: &Path) -> bool {
 pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) -> Result<Chosen, Fail> {
     match (asked, &program.machine) {
         (Some(name), _) => named(name),
-        (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| {
-            let at = match program.machine_line() {
-                Some(line) => format!("{place}: line {line}"),
-                None => format!("{place}: field \"machine\""),
-            };
-            unknown(&at, name)
-        }),
+        (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| not_own(program, place, name)),
         (None, None) => Ok(usual()),
     }
 }
@@ -97,9 +91,28 @@ pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) ->
 pub(crate) fn terms(asked: Option<&str>, mode: Mode, program: &Program) -> Result<Terms, Fail> {
     let machine = match asked {
         Some(name) => Some(named(name)?.machine),
-        None => program.machine.as_deref().and_then(Machine::builtin),
+        None => own(program),
     };
     Ok(machine.map_or(mode.into(), |machine| Terms::of(mode, &machine)))
+}
+
+/// What is wrong with the machine that a program names, if anything.
+pub(crate) fn wrong_own(program: &Program, place: &str) -> Option<Fail> {
+    let name = program.machine.as_deref()?;
+    Machine::builtin(name).is_none().then(|| not_own(program, place, name))
+}
+
+fn not_own(program: &Program, place: &str, name: &str) -> Fail {
+    let at = match program.machine_line() {
+        Some(line) => format!("{place}: line {line}"),
+        None => format!("{place}: field \"machine\""),
+    };
+    unknown(&at, name)
+}
+
+/// The machine that a program names, where it is known.
+pub(crate) fn own(program: &Program) -> Option<Machine> {
+    program.machine.as_deref().and_then(Machine::builtin)
 }
 
 /// The machine for a call that says nothing, or says this.

@@ -53,6 +53,13 @@ impl Fail {
         self
     }
 
+    /// Says it on standard error as what is no failure here.
+    pub(crate) fn warn(&self) {
+        for line in &self.lines {
+            warning_line(line);
+        }
+    }
+
     /// Says it on standard error.
     pub(crate) fn tell(&self) {
         for line in &self.lines {
