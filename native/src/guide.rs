@@ -5,6 +5,9 @@
 #[doc = include_str!("../guide/teacher.md")]
 pub mod teacher {}
 
+#[doc = include_str!("../guide/programs.md")]
+pub mod programs {}
+
 #[doc = include_str!("../guide/traces.md")]
 pub mod traces {}
 

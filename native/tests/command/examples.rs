@@ -185,6 +185,12 @@ fn session(guide: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
+/// The files that a guide shows: its blocks that have a name, as in "```text file=ring.txt".
+fn files(guide: &str) -> Vec<(&str, &str)> {
+    let blocks = guide.split("\n```").filter_map(|block| block.split_once('\n'));
+    blocks.filter_map(|(head, text)| Some((head.split_once("file=")?.1, text))).collect()
+}
+
 /// Every guide works as it is read, from the first command to the last in one folder; `...` stands for lines left out.
 #[test]
 fn every_command_of_the_guides_prints_what_they_show() {
@@ -193,7 +199,11 @@ fn every_command_of_the_guides_prints_what_they_show() {
     for entry in std::fs::read_dir(guides).unwrap() {
         let path = entry.unwrap().path();
         let folder = stage("guide");
-        for (command, shown) in session(&std::fs::read_to_string(&path).unwrap()) {
+        let guide = std::fs::read_to_string(&path).unwrap();
+        for (name, text) in files(&guide) {
+            std::fs::write(folder.join(name), format!("{text}\n")).unwrap();
+        }
+        for (command, shown) in session(&guide) {
             let told = shell(&folder, &command);
             let printed = told.out + &told.err;
             let mut rest = printed.lines();
@@ -217,6 +227,42 @@ fn every_command_of_the_guides_prints_what_they_show() {
         }
     }
     assert!(n >= 8, "{n} commands");
+}
+
+#[test]
+fn guides_are_printed_offline_and_help_says_so() {
+    let folder = folder("guides");
+    let [check, memory, man] = ["check", "memory", "man"].map(|c| spanlift(&folder, &[c, "--help"]).out);
+    for help in [&check, &memory] {
+        assert!(help.contains("spanlift man programs"), "{help}");
+    }
+    let guides = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("guide")).unwrap();
+    for path in guides.map(|entry| entry.unwrap().path()) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(man.contains(name), "{name} in {man}");
+        let told = spanlift(&folder, &["man", name]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!((told.code, told.out.lines().next()), (0, text.lines().next()));
+        assert!(!told.out.contains("\\["), "{}", told.out);
+    }
+    assert_eq!(spanlift(&folder, &["man", "nosuch"]).code, 2);
+    assert_eq!(spanlift(&folder, &["man", "programs", "-o", "man"]).code, 2);
+}
+
+/// Every command of the text form stands in its guide: a user needs no documentation of the library.
+#[test]
+fn the_guide_to_programs_has_every_line_of_the_text_form() {
+    let native = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(native.join(path)).unwrap();
+    let (guide, reference) = (read("guide/programs.md"), read("../core/src/program/text.rs"));
+    let mut n = 0;
+    for row in reference.lines().filter_map(|line| line.strip_prefix("//! | `")) {
+        for word in row.split_once(" | ").unwrap().0.split('`').step_by(2).flat_map(str::split_whitespace) {
+            assert!(guide.contains(word), "{word} of {row}");
+            n += 1;
+        }
+    }
+    assert!(60 < n, "{n} words");
 }
 
 /// The long options that a help text lists.

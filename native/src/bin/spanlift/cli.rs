@@ -97,7 +97,9 @@ pub(crate) struct CourseArgs {
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
     \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\
     \x20 spanlift check lesson1.txt --explain -o lesson1.svg\n\n\
-    Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
+    The text form: `spanlift man programs`.\n\n\
+    Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong. Warns of memory that \
+    its processor does not reach, which is no hazard.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form, or an operator, which is planned first
     #[arg(value_name = "PROGRAM")]
@@ -268,7 +270,8 @@ pub(crate) struct DiffArgs {
 /// Spans and bytes of every tensor, unique and listed bytes of every device, which tensors overlap; with --to the
 /// allocations and copies that keep their aliasing.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift memory layout.json --to cuda:0 --format json")]
+#[command(after_help = "Example:\n  spanlift memory layout.json --to cuda:0 --format json\n\n\
+    Layouts as JSON: `spanlift man programs`, at its end.")]
 pub(crate) struct MemoryArgs {
     /// Layout file: storages and the tensors that view them, as JSON
     #[arg(value_name = "LAYOUT")]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
@@ -12,14 +12,46 @@ use crate::cli::Cli;
 use crate::output;
 use crate::say::{self, Fail, Out};
 
-/// Print the manual page, or write the pages of all commands into a folder
+/// Print a guide or the manual page, or write the pages of all commands into a folder
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  spanlift man >spanlift.1\n  spanlift man -o man/man1\n\n\
-    The pages are for `man`: put `man/man1` where it looks, or read one with `man -l spanlift.1`.")]
+#[command(
+    after_help = "Examples:\n  spanlift man programs\n  spanlift man >spanlift.1\n  spanlift man -o man/man1\n\n\
+    The pages are for `man`: put `man/man1` where it looks, or read one with `man -l spanlift.1`."
+)]
 pub(crate) struct ManArgs {
+    /// Guide to print in place of the page
+    #[arg(value_enum, value_name = "GUIDE", conflicts_with = "out")]
+    guide: Option<Guide>,
     /// Folder to write a page for each command into, made when there is none
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+/// A text of `native/guide/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Guide {
+    /// The text form of programs, and layouts
+    Programs,
+    /// Teaching and learning
+    Teacher,
+    /// A slow training job
+    Traces,
+    /// Operators over devices
+    Operators,
+    /// Moving data from Rust
+    Transfers,
+}
+
+impl Guide {
+    fn text(self) -> &'static str {
+        match self {
+            Guide::Programs => include_str!("../../../guide/programs.md"),
+            Guide::Teacher => include_str!("../../../guide/teacher.md"),
+            Guide::Traces => include_str!("../../../guide/traces.md"),
+            Guide::Operators => include_str!("../../../guide/operators.md"),
+            Guide::Transfers => include_str!("../../../guide/transfers.md"),
+        }
+    }
 }
 
 /// Print what a shell needs to complete commands and options
@@ -36,6 +68,11 @@ pub(crate) struct CompletionsArgs {
 }
 
 pub(crate) fn man(args: &ManArgs, out: &mut Out) -> Result<End, Fail> {
+    if let Some(guide) = args.guide {
+        // Markdown reads well as it is, but for what keeps brackets from being links.
+        out.text(&guide.text().replace("\\[", "[").replace("\\]", "]"));
+        return Ok(End::Done);
+    }
     // `help` has no page of its own: every page is one.
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
