@@ -185,10 +185,16 @@ fn session(guide: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// The files that a guide shows: its blocks that have a name, as in "```text file=ring.txt".
+/// The files that a guide shows: its blocks behind a line that ends with a name, as in "`ring.txt`:".
 fn files(guide: &str) -> Vec<(&str, &str)> {
-    let blocks = guide.split("\n```").filter_map(|block| block.split_once('\n'));
-    blocks.filter_map(|(head, text)| Some((head.split_once("file=")?.1, text))).collect()
+    let mut parts = guide.split("\n```").peekable();
+    let mut found = Vec::new();
+    while let (Some(before), Some(block)) = (parts.next(), parts.peek()) {
+        let name = before.trim_end().strip_suffix("`:").and_then(|line| Some(line.rsplit_once('`')?.1));
+        let text = block.split_once('\n').map(|(_, text)| text);
+        found.extend(name.zip(text));
+    }
+    found
 }
 
 /// Every guide works as it is read, from the first command to the last in one folder; `...` stands for lines left out.

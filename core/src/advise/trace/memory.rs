@@ -17,7 +17,7 @@ pub struct MemoryFinding {
     pub change: String,
     /// The bytes that it is about.
     pub bytes: i128,
-    /// The lines of Python that asked for it, the one of the most bytes first, at most [`MOST_PLACES`]; none where the file
+    /// The lines of Python that asked for it, the one of the most bytes first, at most five; none where the file
     /// has no stacks of them.
     pub places: Vec<MemoryPlace>,
     /// The device and the positions of the events that show it, at most 64; none where the history does not reach back to
