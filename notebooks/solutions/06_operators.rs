@@ -8,12 +8,13 @@ check_moves(chain![
     fft(["y", "x"]).centered(),
     select("ky", lines.clone()).named(["line"]),
     to(cpu()),
-], &scanner, 2)
+], &scanner, &[cuda(0)], 2)
 
 // cell c19: right: 4 transfers
 check_moves(
     scanner.tiles([("coil", 1)])?.on(&[cuda(0), cuda(0), cuda(1), cuda(1)])?.simplify(),
     &scanner,
+    &[cuda(0), cuda(1)],
     4,
 )
 

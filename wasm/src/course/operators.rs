@@ -83,12 +83,23 @@ fn listed(transfers: &[Transfer]) -> String {
     transfers.iter().map(line).collect()
 }
 
-/// An answer that computes what was asked for with at most so many transfers, as planned and checked.
-pub fn check_moves(answer: impl Expression, asked: &Operator, most: usize) -> Figure {
+/// An answer that computes what was asked for, something of it on each of these devices, with at most so many transfers, as
+/// planned and checked.
+pub fn check_moves(answer: impl Expression, asked: &Operator, devices: &[Device], most: usize) -> Figure {
     told(answer.operator().and_then(|a| {
         same(&a, asked)?;
-        at_most(&a.plan().map_err(|e| e.to_string())?, most)
+        let plan = a.plan().map_err(|e| e.to_string())?;
+        busy(&plan, devices.iter().copied())?;
+        at_most(&plan, most)
     }))
+}
+
+/// Refuses a plan that leaves a device without work: what moves nothing has the fewest transfers.
+pub(super) fn busy(plan: &Plan, devices: impl IntoIterator<Item = Device>) -> Result<(), String> {
+    match devices.into_iter().find(|device| !plan.work().any(|(_, at)| at == *device)) {
+        Some(idle) => Err(format!("the right values, but nothing is computed on {idle}")),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn at_most(plan: &Plan, most: usize) -> Result<String, String> {
@@ -114,7 +125,7 @@ pub(super) fn adjoint_of(a: &Operator) -> Result<String, String> {
     Err(format!("the dot test {report}{fault}"))
 }
 
-/// A plan of what was asked for that holds at most so much on each device.
+/// A plan of what was asked for that computes on each of these devices and holds at most so much there.
 pub fn check_within(
     answer: Result<Plan, PlanError>,
     asked: &Operator,
@@ -131,6 +142,7 @@ pub(super) fn within(
     cap: Bytes,
 ) -> Result<String, String> {
     same(plan.operator(), asked)?;
+    busy(plan, devices.iter().copied())?;
     safe(plan.program())?;
     let mut held = String::new();
     for device in devices {
@@ -171,17 +183,24 @@ mod tests {
     fn answers_are_judged_by_what_they_compute_and_move() {
         let a = matrix();
         let there = a.on(cuda(0));
-        check(&check_moves(chain![to(cuda(0)), &there, to(cpu())], &a, 2), "right: 2 transfers, no hazard");
-        check(&check_moves(&a, &a, 0), "right: 0 transfers");
-        check(&check_moves(chain![&there, to(cpu())], &a, 2), "not yet: the answer reads f64[n=6]@cuda:0");
-        check(&check_moves(chain![to(cuda(1)), &there, to(cpu())], &a, 2), "not yet: `W` expects");
-        check(
-            &check_moves(a.times(2.0), &a, 0),
-            "not yet: another operator: on a trial input its result is 100 %",
-        );
+        let on_one = |answer: Result<Operator, OpError>| check_moves(answer, &a, &[cuda(0)], 2);
+        check(&on_one(chain![to(cuda(0)), &there, to(cpu())]), "right: 2 transfers, no hazard");
+        check(&on_one(chain![&there, to(cpu())]), "not yet: the answer reads f64[n=6]@cuda:0");
+        check(&on_one(chain![to(cuda(1)), &there, to(cpu())]), "not yet: `W` expects");
+        let twice = "not yet: another operator: on a trial input its result is 100 %";
+        check(&on_one(chain![to(cuda(0)), there.times(2.0), to(cpu())]), twice);
+        let split = |devices: &[Device]| check_moves(a.split("m", 4, devices), &a, &[cuda(0), cuda(1)], 4);
         let apart = a.tiles([("m", 1)]).unwrap().on(&[cuda(0), cuda(1), cuda(0), cuda(1)]);
-        check(&check_moves(apart, &a, 4), "not yet: 8 transfers, 4 are enough\ncpu -> cuda:0  48 B  `W`");
-        check(&check_moves(a.split("m", 4, &[cuda(0), cuda(1)]), &a, 4), "right: 4 transfers");
+        let apart = check_moves(apart, &a, &[cuda(0), cuda(1)], 4);
+        check(&apart, "not yet: 8 transfers, 4 are enough\ncpu -> cuda:0  48 B  `W`");
+        check(&split(&[cuda(0), cuda(1)]), "right: 4 transfers");
+        check(&split(&[cuda(1), cuda(0)]), "right: 4 transfers");
+        check(&split(&[cuda(0)]), "not yet: the right values, but nothing is computed on cuda:1");
+        // What is asked for, handed in as it is: right values, and no transfer is the fewest.
+        let idle = "not yet: the right values, but nothing is computed on cuda:0";
+        check(&check_moves(&a, &a, &[cuda(0)], 2), idle);
+        check(&check_moves(chain![to(cuda(0)), to(cpu()), &a], &a, &[cuda(0)], 2), idle);
+        check(&check_moves(&a, &a, &[], 0), "right: 0 transfers");
     }
 
     #[test]
@@ -213,6 +232,17 @@ mod tests {
         let plan = Planning::new().cap(cuda(0), cap).plan(&a);
         let told = check_within(plan, &a, &[cuda(0)], cap);
         check(&told, "right: ");
+        let here = Operator::from(
+            Diagonal::broadcast(
+                line.clone(),
+                &spanlift::op::Tensor::new([("x", 16)], (0..16).map(f64::from)).unwrap(),
+            )
+            .unwrap(),
+        );
+        check(
+            &check_within(here.plan(), &a, &[cuda(0)], cap),
+            "not yet: the right values, but nothing is computed on cuda:0",
+        );
         assert!(told.plain().contains("in tiles of b="), "{}", told.plain());
         check(
             &check_within(Planning::new().cap(cuda(0), Bytes(1)).plan(&a), &a, &[cuda(0)], cap),

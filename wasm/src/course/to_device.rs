@@ -1,5 +1,7 @@
 //! Lesson 7: what chains over several devices move, and plans as answers.
 
+use std::collections::BTreeSet;
+
 use spanlift::hazard::{self, Mode};
 use spanlift::machine::Machine;
 use spanlift::memory::Device;
@@ -9,7 +11,7 @@ use spanlift::sim::{self, Run};
 use spanlift::trace::LaneKind;
 use spanlift::{Bytes, Program};
 
-use super::operators::{safe, same};
+use super::operators::{busy, safe, same};
 use super::{Expression, told};
 use crate::scene::{Scene, Text};
 use crate::show::Figure;
@@ -121,7 +123,8 @@ fn simulated(program: &Program, machine: &Machine) -> Result<Run, String> {
     sim::run(program, machine).map_err(|e| e.to_string())
 }
 
-/// Lesson 7, exercise 3: a plan of what was asked for that keeps its busiest engine busy, within a limit on each device.
+/// Lesson 7, exercise 3: a plan of what was asked for, on the devices that it computes on, that keeps its busiest engine busy, within
+/// a limit on each device.
 ///
 /// The busiest engine of the plan without tiles says how long it takes at least; a third more is allowed for what cannot overlap,
 /// the beginning and the end.
@@ -141,8 +144,10 @@ pub(super) fn overlapped(
     machine: &Machine,
 ) -> Result<String, String> {
     same(plan.operator(), asked)?;
-    safe(plan.program())?;
     let whole = asked.plan().map_err(|e| e.to_string())?;
+    let devices: BTreeSet<Device> = whole.work().map(|(_, at)| at).filter(|at| !at.is_host()).collect();
+    busy(plan, devices)?;
+    safe(plan.program())?;
     let least = busiest(&simulated(whole.program(), machine)?);
     let took = simulated(plan.program(), machine)?.end.0;
     let peaks: Vec<String> = plan
@@ -175,7 +180,7 @@ mod tests {
     use super::*;
     use spanlift::chain;
     use spanlift::memory::{Dtype, cpu, cuda};
-    use spanlift::op::{Diagonal, Space, Tensor, to};
+    use spanlift::op::{Complex64, Diagonal, Space, Tensor, to};
     use spanlift::plan::Planning;
 
     /// Large enough for copies to take longer than the calls that ask for them.
@@ -183,7 +188,8 @@ mod tests {
 
     fn weight(device: Device, name: &str) -> Operator {
         let images = Space::new([("b", 8), ("y", N), ("x", N)], Dtype::C32).unwrap().on(device);
-        let w = Tensor::new([("y", N), ("x", N)], (0..N * N).map(|k| f64::from(u8::from(k % 7 == 0)) + 0.5));
+        let phase = |k: i64| Complex64::from_polar(1.0, (k % 7) as f64);
+        let w = Tensor::new([("y", N), ("x", N)], (0..N * N).map(phase));
         Operator::from(Diagonal::broadcast(images, &w.unwrap()).unwrap().named(name))
     }
 
@@ -224,6 +230,16 @@ mod tests {
         let one = Planning::new().ahead(1).plan(&tiles);
         check(&judge(one.clone(), 2048), "right: 24 transfers, safe by contract");
         check(&judge(one, 1024), "not yet: cuda:0 holds more than 1.00 MiB");
-        check(&judge(asked.h().plan(), 8192), "not yet: ");
+        check(&judge(asked.h().plan(), 8192), "not yet: another operator");
+        // The same values on one device are another exercise.
+        let one = asked.simplify().tiles([("b", 1)]).unwrap().joined().unwrap();
+        let one = Planning::new().ahead(1).plan(&one);
+        check(&judge(one, 2048), "not yet: the right values, but nothing is computed on cuda:");
+        let adjoint = asked.h().tiles([("b", 1)]).unwrap().joined().unwrap();
+        let (adjoint, chain) =
+            (Planning::new().ahead(1).plan(&adjoint), Planning::new().ahead(1).plan(&tiles));
+        let judge = |plan| check_overlapped(plan, &asked.h(), Bytes(2048 << 10), &machine);
+        check(&judge(adjoint), "right: 24 transfers, safe by contract");
+        check(&judge(chain), "not yet: another operator");
     }
 }
