@@ -445,10 +445,12 @@ mod tests {
             ("+2 c07", &[("step(1, 5)", "step(1, 16)"), ("guess 0, 255", "guess 0, 240")], "not yet: another question"),
             ("+2 c07", &[("guess 0, 255", "guess 255, 0")], "not yet: elements"),
             ("+2 c21", &[("attention.key, attention.value", "attention.key"), ("1, 32768", "1, 16384")], "not yet: another question"),
+            ("+2 c21", &[("1, 32768", "1, 32KiB")], "right: "),
             ("+2 c28", &[("map a, b", "map weight")], "not yet: 1 tile"),
             ("+2 c28", &[("narrow(0, 0, 600)", "narrow(0, 0, 100)"), ("narrow(0, 600, 424)", "narrow(0, 100, 924)")], "right: "),
             ("+4 c14", &[("64MiB", "1GiB")], "not yet: another question"),
             ("+4 c14", &[("guess   24", "guess   23")], "not yet: too few"),
+            ("+4 c14", &[("guess   24", "guess   -3")], "not yet: -3 copies: a number of copies is not below zero"),
             // What is read is what was asked for.
             ("-3 c07", &[("# your line here\nread    host expect f64 ramp 1 1", "sync s"), ("copy", "read    host expect f64 fill 0\ncopy")], MISSING),
             ("+3 c07", &[("read    host ", "read    host[0..8] ")], MISSING),
@@ -485,6 +487,8 @@ mod tests {
             ("-5 c35", &[("wait    done{i} on copies", "wait    done{i} on compute"), ("y{i} on copies", "y{i} on compute")], "not yet: safe, but copies stand in 2 streams"),
             ("-5 c39", &[("    copy      w <- weights on s               # model.to(\"cuda\")\n", ""), ("device  w 1MiB", "device  w 1MiB = f32 fill 3")], "not yet: w is on the device without a copy"),
             ("+5 c39", &[("pageable weights", "pinned weights")], "right: "),
+            // Few enough bytes by page-locking everything, and the weights still sent four times.
+            ("-5 c39", &[("pageable weights", "pinned weights"), ("pageable batch", "pinned batch"), ("    host copy p{i} <- batch{i}                # batch.pin_memory()\n", ""), ("<- p{i}", "<- batch{i}")], "not yet: safe and right, but copy w <- weights brings once more what is there already"),
             ("+5 c39", &[("    host copy p{i} <- batch{i}\n", ""), ("x{i} <- p{i}", "x{i} <- batch{i}")], "right: "),
         ];
         let lessons = lessons();

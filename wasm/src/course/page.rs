@@ -9,7 +9,7 @@
 //! | `at` | `at TIME`, and a program |
 //! | `wait WORDS` | `guess TIME`, and a program that marks `begin` and `end` |
 //! | `order WORDS` | `guess NAME, NAME`, and a program |
-//! | `timelines WORDS`, `ledgers` | programs |
+//! | `timelines WORDS`, `ledgers`, `verdicts` | programs |
 //! | `pinning`, `break-even`, `rows WORDS`, `chart`, `machines` | settings |
 //! | `pipeline ACT` | the settings of a pipeline |
 //! | `views ACT` | views of blocks ([`super::views`]) |
@@ -59,6 +59,7 @@ fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
         "wait" => waited(rest, source)?,
         "order" => order(rest, source)?,
         "timelines" => side_by_side_runs(rest, source)?,
+        "verdicts" => verdicts(parts(source)?),
         "ledgers" => {
             let runs = runs(source)?;
             ledgers(runs.iter().map(|(name, run)| (name.as_str(), run.ledger)))
@@ -427,6 +428,8 @@ mod tests {
         check("timelines t", "stream s", "== NAME");
         check("timelines t", "== a\nstrem s", "a: line 2");
         check("timelines t", "== a\nstream s\n\n== b\nstream s\nstrem s", "b: line 6");
+        check("verdicts", "== a\nstream s\n== b\nstrem s", "line 4");
+        check("verdicts", "== a\nstream s", "a  safe");
         check("order o", "# which?\n\nguess a\n\nstream s\nstrem t", "line 6");
         check("at", "stream s", "a line is missing: at ...");
         check("wait w", "guess 20\nstream s", "marks no begin");

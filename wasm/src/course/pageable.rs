@@ -307,6 +307,9 @@ pub fn tutorial_chart(rows: &[Row], machine: &Machine) -> Figure {
 /// Lesson 4, exercise 1: after how many copies page-locking a buffer has paid.
 pub fn check_break_even(guess: i64, bytes: Bytes, machine: &Machine) -> Figure {
     let found = || -> Result<String, String> {
+        if guess < 0 {
+            return Err(format!("{guess} copies: a number of copies is not below zero"));
+        }
         let price = Price::of(bytes, machine).map_err(|e| e.to_string())?;
         let t = |time: i64| text::time(time);
         let saved = price.saved().0.saturating_mul(guess);
@@ -437,6 +440,11 @@ mod tests {
         check(&check_break_even(n, mib(16), &machine), "right: page-locking takes ");
         check(&check_break_even(n - 1, mib(16), &machine), "not yet: too few");
         check(&check_break_even(n + 1, mib(16), &machine), "not yet: fewer are enough");
+        check(&check_break_even(0, mib(16), &machine), "not yet: too few");
+        check(
+            &check_break_even(-3, mib(16), &machine),
+            "not yet: -3 copies: a number of copies is not below zero",
+        );
         let told = pinning_price(&machine, mib(64), &[mib(16), mib(128)]);
         check(&told, "48.00 MiB left");
         check(&told, "more than the 64.00 MiB that are free");

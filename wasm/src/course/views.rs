@@ -267,10 +267,10 @@ impl Views {
     }
 
     /// `guess A B`.
-    fn guess(&self) -> Result<(i64, i64), String> {
+    fn guess(&self) -> Result<[&str; 2], String> {
         let list = self.asked("guess").next().ok_or("a line is missing: guess A, B")?;
         match list {
-            [a, b] => a.parse().ok().zip(b.parse().ok()).ok_or_else(|| format!("{a}, {b} are no numbers")),
+            [a, b] => Ok([a, b]),
             _ => Err("guess takes two numbers: guess A, B".to_owned()),
         }
     }
@@ -301,15 +301,20 @@ impl Views {
 
     fn span_guessed(&self) -> Result<Figure, String> {
         let (_, view) = self.shown().last().ok_or("there is no view")?;
-        Ok(check_span(view, self.guess()?))
+        let [first, last] = self.guess()?;
+        let elements = first.parse().ok().zip(last.parse().ok());
+        Ok(check_span(view, elements.ok_or_else(|| format!("{first}, {last} are no numbers"))?))
     }
 
     fn move_guessed(&self) -> Result<Figure, String> {
         let names: Vec<&str> = self.asked("only").flatten().map(String::as_str).collect();
         let plan = self.map()?.move_only(names, cuda(0)).map_err(words)?;
-        let (allocations, bytes) = self.guess()?;
-        let counts = usize::try_from(allocations).ok().zip(u128::try_from(bytes).ok());
-        Ok(check_allocations(&plan, counts.ok_or("neither is below zero")?))
+        let [allocations, bytes] = self.guess()?;
+        // Bytes as the other guesses take them: `32KiB`, or `32768`.
+        let counts = allocations.parse().ok().zip(quantity::size(bytes).map(|bytes| u128::from(bytes.0)));
+        let counts =
+            counts.ok_or_else(|| format!("{allocations}, {bytes} are no number and no size such as 1KiB"))?;
+        Ok(check_allocations(&plan, counts))
     }
 
     fn tiles(&self) -> Result<Figure, String> {
@@ -468,7 +473,9 @@ mod tests {
             ("2, 32768", "not yet: as many bytes; the allocations are not 2"),
             ("1, 128", "not yet: as many allocations; the bytes copied are not 128"),
             ("0, 0", "not yet: neither 0 allocations nor 0 bytes"),
-            ("-1, 0", "neither is below zero"),
+            ("1, 32KiB", "right: 1 allocation, 32768 bytes copied"),
+            ("-1, 0", "-1, 0 are no number and no size"),
+            ("1, many", "1, many are no number and no size such as 1KiB"),
         ] {
             judge("check move", &format!("{MODEL}\nguess {guess}"), expected);
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use spanlift::Program;
-use spanlift::program::{BufferId, Command, Op};
+use spanlift::memory::{DEFAULT_LIMIT, Overlap};
+use spanlift::program::{BufferId, Command, Copy, Op, Region};
 
 /// Commands of a program as text, without streams and threads, each with what its data came from.
 ///
@@ -85,6 +86,31 @@ pub(super) fn same_work(asked: &Program, answer: &Program, counts: fn(&Op) -> bo
         Some(text) => Err(format!("the program no longer does what it did; nobody asked for: {text}")),
         None => Ok(()),
     }
+}
+
+/// Refuses an answer in which a copy brings what it has brought already: to the same bytes, and nobody has written there or at its
+/// source since.
+pub(super) fn nothing_again(program: &Program) -> Result<(), String> {
+    let meets = |a: &Region, b: &Region| {
+        a.buffer == b.buffer && a.span.overlaps(&b.span, DEFAULT_LIMIT) != Overlap::No
+    };
+    let mut brought: Vec<(&Region, &Region)> = Vec::new();
+    for (index, command) in program.commands().iter().enumerate() {
+        let (_, writes) = command.op.regions();
+        let ends = match &command.op {
+            Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => Some((dst, src)),
+            _ => None,
+        };
+        if ends.is_some_and(|ends| brought.contains(&ends)) {
+            let text = words(program, command, index).unwrap_or_default();
+            return Err(format!(
+                "{text} brings once more what is there already: neither end was written to since"
+            ));
+        }
+        brought.retain(|(dst, src)| !writes.iter().any(|w| meets(w, dst) || meets(w, src)));
+        brought.extend(ends);
+    }
+    Ok(())
 }
 
 /// Refuses an answer in which something has other data than it had, in the order of the commands.
