@@ -127,13 +127,11 @@ impl Here {
             |figure: &spanlift::machine::Figure| self.is_device() && figure.source.grade == Grade::Measured;
         let lines = self.machine.figures().filter(|f| measured(f) || SHOWN.contains(&f.name)).map(|figure| {
             let value = format!("{} {}", figure.value, figure.unit);
-            format!(
-                "\n{:<22} {:>16}  {}: {}",
-                figure.name,
-                value.trim_end(),
-                figure.source.grade,
-                figure.source.text
-            )
+            let source = match figure.source.text.trim() {
+                "" => String::new(),
+                text => format!(": {text}"),
+            };
+            format!("\n{:<22} {:>16}  {}{source}", figure.name, value.trim_end(), figure.source.grade)
         });
         let head = match self.device {
             Ok(_) => "this device; what could not be measured is assumed, and says so".to_owned(),
@@ -439,7 +437,10 @@ mod tests {
             &here.show(),
             "no device here: no driver was looked for\nwhat follows is simulated on h200-pcie5",
         );
-        check(&here.profile(), "nothing of this was measured here");
+        let profile = here.profile();
+        check(&profile, "nothing of this was measured here");
+        check(&profile, "us  estimated\n");
+        assert!(!profile.plain().lines().any(|line| line.trim_end().ends_with(':')), "{}", profile.plain());
         let sizes = [Bytes(4096), Bytes(1 << 24)];
         for figure in [here.copies(&sizes), here.engine(&sizes)] {
             check(&figure, "not measured");

@@ -73,7 +73,7 @@ event   there, done, worked
 copy    a <- x on load
 record  there on load              # the item is there
 copy    last <- b on store         # meanwhile the last result goes out
-record  done on store              # and so is that, says the same event
+record  done on store              # and so is that, says an event of its own
 
 wait    there on work
 kernel  double on work reads a writes a for 60us computes f32 affine 2 0
@@ -87,8 +87,8 @@ read    y expect f32 fill 2
 // cell c37: right:
 let freed = r#"machine h200-pcie5
 stream  work, store
-device  t 4MiB via malloc_async on work
 pinned  y 4MiB = f32 fill 0
+device  t 4MiB via malloc_async on work
 event   made, stored
 
 kernel  make on work writes t for 60us computes f32 fill 3
