@@ -177,7 +177,8 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
         ("layout", b"{\"storages\": [], \"tensors\": []}"),
         ("snapshot", b"\x80\x04}\x94."),
         ("operator", b"operator\nA = identity 4\n"),
-        ("program", b"stream s\n"),
+        // Longer than what a reader sees first.
+        ("program", b"title two streams\nstream copy, compute\npinned x 8\n"),
     ];
     for (name, bytes) in files {
         std::fs::write(folder.join(name), bytes).unwrap();
@@ -201,14 +202,29 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
             "memory layout",
             [("page", page), ("trace", trace), ("program", program), ("snapshot", snapshot)],
         ),
+        (
+            "machines",
+            "machine profile",
+            [("./page", page), ("./trace", trace), ("./program", program), ("./snapshot", snapshot)],
+        ),
+        ("fit", "file of rows", [("page", page), ("trace", trace), ("program", program), ("layout", layout)]),
     ] {
         for (file, what) in others {
             let ran = spanlift(&folder, &[command, file]);
-            let behind = if file == "page" { String::new() } else { format!("; a {needed} is needed") };
+            let behind =
+                if file.ends_with("page") { String::new() } else { format!("; a {needed} is needed") };
             let expected = format!("error: {file}: {what}{behind}\n");
             assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{command}");
         }
     }
+    let ran = spanlift(&folder, &["diff", "program", "program"]);
+    assert_eq!((ran.code, ran.err), (2, format!("error: program: {program}; a trace is needed\n")));
+    let ran = spanlift(&folder, &["run", "program", "--machine", "program"]);
+    assert_eq!((ran.code, ran.err), (2, format!("error: program: {program}; a machine profile is needed\n")));
+    std::fs::write(folder.join("m.pickle"), b"\x80\x04}(X\x08\0\0\0segments]X\x0d\0\0\0device_traces]u.")
+        .unwrap();
+    let ran = spanlift(&folder, &["diff", "m.pickle", "m.pickle"]);
+    assert!(ran.code == 2 && ran.err.contains("`spanlift view A B` lays two side by side"), "{}", ran.err);
     // What no command reads at all, by what it begins with, also within gzip, or by its name.
     let xz = b"\xfd7zXZ\0\0\x04";
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -41,7 +41,11 @@ pub(crate) struct FitArgs {
 
 pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.rows);
-    let rows = advise::rows(&input::read(&args.rows)?).map_err(|e| Fail::at(&place, e))?;
+    let bytes = input::read(&args.rows)?;
+    let rows = advise::rows(&bytes).map_err(|e| match input::instead_of(&bytes, "a file of rows") {
+        Some(what) => Fail::at(&place, what),
+        None => Fail::at(&place, e),
+    })?;
     let mut start = machine::asked(args.machine.as_deref())?.machine;
     let figures: Vec<&str> = match args.figures.len() {
         0 => USUAL_FIGURES.to_vec(),

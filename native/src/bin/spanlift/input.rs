@@ -55,12 +55,26 @@ fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
 
 /// What a file is, as far as its first bytes show it, where it is nothing of the kind that is needed.
 pub(crate) fn instead(bytes: &[u8], needed: Kind) -> Option<String> {
+    let words = match needed {
+        Kind::Program => "a program",
+        Kind::Layout => "a memory layout",
+        _ => "a trace",
+    };
+    other(bytes, Some(needed), words)
+}
+
+/// The same where what is needed is of no kind that is seen from its beginning, such as `a machine profile`.
+pub(crate) fn instead_of(bytes: &[u8], needed: &str) -> Option<String> {
+    other(bytes, None, needed)
+}
+
+fn other(bytes: &[u8], needed: Option<Kind>, words: &str) -> Option<String> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
     let has_phase = || bytes.windows(4).any(|window| window == b"\"ph\"");
     let (what, readers) = match kind::of(bytes) {
         // Of an object the reader of what is needed says more: where it ends, say.
         Err(what) => return (first != Some(&b'{')).then_some(what),
-        Ok(found) if found == needed => return None,
+        Ok(found) if Some(found) == needed => return None,
         // Whatever is no other kind is held for a program.
         Ok(Kind::Program) if !Program::read(bytes).is_ok_and(|program| !program.is_empty()) => return None,
         // Whatever list is held for one of events.
@@ -71,12 +85,7 @@ pub(crate) fn instead(bytes: &[u8], needed: Kind) -> Option<String> {
         Ok(Kind::Layout) => ("a memory layout", "memory"),
         Ok(Kind::Snapshot) => ("a memory snapshot", "analyze"),
     };
-    let needed = match needed {
-        Kind::Program => "a program",
-        Kind::Layout => "a memory layout",
-        _ => "a trace",
-    };
-    Some(format!("{what}, which `spanlift {readers}` and `view` read; {needed} is needed"))
+    Some(format!("{what}, which `spanlift {readers}` and `view` read; {words} is needed"))
 }
 
 /// Reads the same with what there is to say of an operator.

@@ -44,10 +44,18 @@ pub(crate) fn named_at(place: &str, name: &str) -> Result<Chosen, Fail> {
         return Err(unknown(place, name));
     }
     let bytes = input::read(path)?;
-    let machine = Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))?;
+    let machine = Machine::from_json(&bytes).map_err(|e| wrong(path, &bytes, e))?;
     warn(path, &machine);
     // What was read as JSON is text.
     Ok(Chosen { machine, source: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// What is said of a file that is no profile: what it is instead, where that is seen.
+pub(crate) fn wrong(path: &Path, bytes: &[u8], error: impl std::fmt::Display) -> Fail {
+    match input::instead_of(bytes, "a machine profile") {
+        Some(what) => Fail::at(&say::place(path), what),
+        None => Fail::at(&say::place(path), error),
+    }
 }
 
 /// The files whose unknown fields were told.

@@ -49,7 +49,8 @@ fn of(name: &Path) -> Result<Vec<Machine>, Fail> {
     if !machine::is_file(name) {
         return machine::named_at("NAME", &name.to_string_lossy()).map(|chosen| vec![chosen.machine]);
     }
-    let machines = Machine::all_from_json(&input::read(name)?).map_err(|e| Fail::at(&say::place(name), e))?;
+    let bytes = input::read(name)?;
+    let machines = Machine::all_from_json(&bytes).map_err(|e| machine::wrong(name, &bytes, e))?;
     if machines.is_empty() {
         return Err(Fail::at(&say::place(name), "the file holds no machine profile"));
     }

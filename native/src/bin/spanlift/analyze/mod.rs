@@ -185,7 +185,10 @@ impl One {
 pub(crate) fn trace(path: &Path) -> Result<Box<Table>, Fail> {
     match read(path)? {
         File::Trace(table) => Ok(table),
-        File::Snapshot(_) => Err(Fail::at(&say::place(path), "a memory snapshot; a trace is needed")),
+        File::Snapshot(_) => Err(Fail::at(
+            &say::place(path),
+            "a memory snapshot, of which `spanlift view A B` lays two side by side; a trace is needed",
+        )),
     }
 }
 
@@ -265,9 +268,19 @@ fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
     let mut piece = vec![0; PIECE];
     let mut begin = Vec::new();
     let mut n_bytes = 0;
-    let fault = |place: &str, begin: &[u8], e: ReadError| match input::instead(begin, Kind::Trace) {
-        Some(what) => Fail::at(place, what),
-        None => Fail::at(place, e),
+    // What a file is instead is seen from more than the few bytes that a source begins with.
+    let fault = |source: &mut Source, mut begin: Vec<u8>, e: ReadError| {
+        let mut piece = vec![0; PIECE];
+        while begin.len() < PIECE {
+            match source.read(&mut piece) {
+                Ok(n) if 0 < n => begin.extend_from_slice(&piece[..n.min(PIECE - begin.len())]),
+                _ => break,
+            }
+        }
+        match input::instead(&begin, Kind::Trace) {
+            Some(what) => Fail::at(source.place(), what),
+            None => Fail::at(source.place(), e),
+        }
     };
     loop {
         let n = source.read(&mut piece)?;
@@ -276,8 +289,12 @@ fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
         }
         n_bytes += n as u64;
         begin.extend_from_slice(&piece[..n.min(PIECE - begin.len())]);
-        scan.feed(&piece[..n]).map_err(|e| fault(source.place(), &begin, e))?;
+        if let Err(e) = scan.feed(&piece[..n]) {
+            return Err(fault(source, begin, e));
+        }
     }
-    let table = scan.finish().map_err(|e| fault(source.place(), &begin, e))?;
-    Ok((table, n_bytes))
+    match scan.finish() {
+        Ok(table) => Ok((table, n_bytes)),
+        Err(e) => Err(fault(source, begin, e)),
+    }
 }
