@@ -70,8 +70,11 @@ impl Axis {
         Axis { name: String::new(), unit: "", values: vec![Alternative { label: label.join(", "), changes }] }
     }
 
-    /// The name with its unit: `h2d_bw (GB/s)`.
+    /// The name with its unit: `h2d_bw (GB/s)`; of streams that the number is of what becomes of each.
     pub fn title(&self) -> String {
+        if self.name == "streams" {
+            return "streams for each".to_owned();
+        }
         if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
     }
 }

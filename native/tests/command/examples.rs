@@ -235,6 +235,23 @@ fn every_command_of_the_guides_prints_what_they_show() {
     assert!(n >= 8, "{n} commands");
 }
 
+/// A mistyped figure is put right, a word that is near none is not; `streams=1` is the same everywhere.
+#[test]
+fn words_that_are_wrong_get_what_was_meant() {
+    let folder = stage("meant");
+    let figure = r#": "h2dbw=6": no figure of machines is called "h2dbw"; did you mean "h2d_bw"?; `spanlift machines NAME` lists them"#;
+    for (command, option) in [("run", "--what-if"), ("sweep", "--over")] {
+        let ran = spanlift(&folder, &[command, "lesson1.txt", option, "h2dbw=6"]);
+        assert_eq!((ran.code, ran.err), (2, format!("error: {option}{figure}\n")));
+    }
+    assert!(!spanlift(&folder, &["nosuch"]).err.contains("did you mean"));
+    assert!(spanlift(&folder, &["chekc"]).err.contains("did you mean \"check\"?"));
+    let table = spanlift(&folder, &["sweep", "lesson1.txt", "--over", "streams=1..2"]);
+    assert!(table.out.contains("\n  streams for each  "), "{}", table.out);
+    let same = spanlift(&folder, &["run", "lesson1.txt", "--what-if", "streams=1", "--format", "json"]);
+    assert_eq!(same.code, 0, "{}", same.err);
+}
+
 #[test]
 fn guides_are_printed_offline_and_help_says_so() {
     let folder = folder("guides");

@@ -7,7 +7,7 @@
 //! | `pin:BUFFERS` | these pageable host buffers, and all that have their memory, are page-locked |
 //! | `unpin:BUFFERS` | the other way |
 //! | `split:STREAM`, `split:STREAM=N` | the stream's work goes to `N` streams (2 where nothing is said): work that touches common memory stays in one stream and in order, the rest is dealt out; what waited for the stream waits for all of them. A race may come of it, where a default stream's place or a call's return kept order |
-//! | `streams=N` | every stream is split into `N` |
+//! | `streams=N` | every stream is split into `N`, so that there are `N` times as many; 1 leaves them as they are |
 //! | `link=MACHINE` | the link between host and devices is that of another profile: rates, latency, sharing of directions, whether pageable memory is staged |
 //! | `link*FACTOR` | the link is that many times as fast: all rates over it ([`Machine::scale_link`]) |
 //! | `machine=MACHINE` | the whole machine is another profile |
@@ -239,6 +239,8 @@ impl WhatIf {
                 let edited = pin(&changed.program, buffers, *pinned)?;
                 changed.becomes(edited)
             }
+            // One stream is what a stream is.
+            WhatIf::Streams(1) | WhatIf::Split { n: 1, .. } => Ok(()),
             WhatIf::Split { stream, n } => {
                 let edited = split::one(&changed.program, stream, *n)?;
                 changed.becomes(edited)

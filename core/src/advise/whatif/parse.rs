@@ -5,6 +5,7 @@ use std::str::FromStr;
 use super::{MAX_STREAMS, Profile, WhatIf, WhatIfError};
 use crate::machine::Machine;
 use crate::ordered::CollectVec;
+use crate::program::text::nearest;
 use crate::units::float;
 
 impl FromStr for WhatIf {
@@ -70,8 +71,8 @@ fn some(text: &str, what: &str) -> Result<String, String> {
 
 fn count(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(n) if 2 <= n && n <= MAX_STREAMS => Ok(n),
-        _ => Err(format!("{text:?} is no number of streams between 2 and {MAX_STREAMS}")),
+        Ok(n) if 1 <= n && n <= MAX_STREAMS => Ok(n),
+        _ => Err(format!("{text:?} is no number of streams between 1 and {MAX_STREAMS}")),
     }
 }
 
@@ -86,7 +87,11 @@ fn figure(name: &str) -> Result<String, String> {
         .map(|f| f.name)
         .filter(|known| !name.is_empty() && known.contains(name))
         .collect_vec();
-    let hint = if like.is_empty() { String::new() } else { format!("; there are {}", like.join(", ")) };
+    let hint = match (like.is_empty(), nearest(name, &mut machine.figures().map(|f| f.name))) {
+        (false, _) => format!("; there are {}", like.join(", ")),
+        (true, Some(close)) => format!("; did you mean {close:?}?"),
+        (true, None) => String::new(),
+    };
     Err(format!("no figure of machines is called {name:?}{hint}"))
 }
 

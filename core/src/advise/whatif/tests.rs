@@ -56,7 +56,8 @@ fn what_cannot_be_is_refused_in_words() {
     let reached = "stream s\npinned x 8\nkernel k on s reads x for 1us";
     refused(reached, "unpin:x", r#""unpin:x": command 2 touches x from a device: it stays pinned"#);
     refused(text, "split:t", r#""split:t=2": no stream is called "t""#);
-    refused(text, "split:s=1", r#""split:s=1": "1" is no number of streams between 2 and 256"#);
+    refused(text, "split:s=0", r#""split:s=0": "0" is no number of streams between 1 and 256"#);
+    refused(text, "h2dbw=1", r#""h2dbw=1": no figure of machines is called "h2dbw"; did you mean "h2d_bw"?"#);
     refused(
         text,
         "machine=abacus",

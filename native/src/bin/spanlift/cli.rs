@@ -58,7 +58,8 @@ pub(crate) enum Command {
 ///
 /// Simulates the experiments of PyTorch's tutorial on pinned memory and non_blocking copies beside their published
 /// figures, shows both of its corruption demonstrations with the wrong values that were really read, and writes
-/// `tour.html` and `tour.trace.json`. With `--on cuda:0` a chain of operators and the small safe programs run on that
+/// `tour.html`, `tour.trace.json`, the traces of four profiled runs (`trace_streamed*.json`) and every program of the
+/// tour (`tour-programs/`). With `--on cuda:0` a chain of operators and the small safe programs run on that
 /// device too, held against the reference.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift tour -o out\n  # then open out/tour.html\n\n\
@@ -97,7 +98,7 @@ pub(crate) struct CourseArgs {
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
     \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\
     \x20 spanlift check lesson1.txt --explain -o lesson1.svg\n\n\
-    The text form: `spanlift man programs`.\n\n\
+    The text form: `spanlift man programs`; lesson1.txt stands in `spanlift man teacher`, more lie in native/programs/.\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong. Warns of memory that \
     its processor does not reach, which is no hazard.")]
 pub(crate) struct CheckArgs {
@@ -133,7 +134,9 @@ pub(crate) struct CheckArgs {
     \x20 spanlift run scanner.txt --on cpu\n\n\
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
     link*FACTOR, machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
-    figures.\n\n\
+    figures. split spreads the work of one stream over N that need not wait for each other, streams does so to every stream: N is \
+    how many become of each, and 1 leaves them as they are.\n\n\
+    lesson1.txt stands in `spanlift man teacher`; scanner.txt and more lie in native/programs/.\n\n\
     Of an operator it says what moves, what each device holds and what comes of its input; `--format json` lists the first 4096 \
     values of `input` and `result`, beside `n_input` and `n_result`. Warns of hazards and ends with 0 whatever it finds.",
     group = ArgGroup::new("orders").args(["schedules", "replay"])
@@ -535,7 +538,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let mut message = message(&text);
-            if let Some(nearest) = nearest(error) {
+            if let Some(nearest) = nearest(error).filter(|nearest| is_near(error, nearest)) {
                 message.push_str(&format!("; did you mean {nearest:?}?"));
             }
             let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
@@ -581,9 +584,51 @@ fn nearest(error: &clap::Error) -> Option<String> {
         })
 }
 
+/// Whether a suggestion is what was meant: most of its letters are those that were typed, in that order.
+fn is_near(error: &clap::Error, suggested: &str) -> bool {
+    let typed = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::InvalidValue]
+        .into_iter()
+        .find_map(|kind| match error.get(kind)? {
+            ContextValue::String(text) => Some(text.clone()),
+            _ => None,
+        });
+    // What was typed is not always told.
+    typed.is_none_or(|typed| shares_most(&typed, suggested))
+}
+
+/// Whether two words share more than half of the letters of the longer one, in order.
+fn shares_most(a: &str, b: &str) -> bool {
+    let b: Vec<char> = b.chars().collect();
+    let mut row = vec![0usize; b.len() + 1];
+    let mut n = 0;
+    for x in a.chars() {
+        n += 1;
+        let mut diagonal = 0;
+        for (j, y) in b.iter().enumerate() {
+            let best = if x == *y { diagonal + 1 } else { row[j].max(row[j + 1]) };
+            diagonal = std::mem::replace(&mut row[j + 1], best);
+        }
+    }
+    b.len().max(n) < 2 * row[b.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suggestion_has_most_of_what_was_typed() {
+        for (typed, suggested, expected) in [
+            ("nosuch", "bench", false),
+            ("chekc", "check", true),
+            ("anlyze", "analyze", true),
+            ("--formt", "--format", true),
+            ("--what", "--what-if", true),
+            ("x", "check", false),
+        ] {
+            assert_eq!(shares_most(typed, suggested), expected, "{typed}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

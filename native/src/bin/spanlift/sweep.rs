@@ -24,7 +24,8 @@ use crate::{End, input, ledger, machine, output, whatif};
     \x20 spanlift sweep lesson1.txt --over as-is,unpin:x --over h2d_bw=5..50/10 -o map.svg\n\n\
     AXIS is changes between commas, as `run --what-if` takes them; what stands before the first value holds for those \
     after it. Numbers have ranges: 1..4 in steps of 1, 5..50/10 ten values evenly apart, 1..64*2 each twice the one \
-    before; as-is changes nothing and is null in JSON. `spanlift machines NAME` lists the figures.\n\n\
+    before; as-is changes nothing and is null in JSON. `spanlift machines NAME` lists the figures. streams=1..4 is every stream as it \
+    is, and split into 2, 3 and 4: how many become of each, not how many there are.\n\n\
     One axis gives a table, and with -o small timelines side by side; two give a heat map.")]
 pub(crate) struct SweepArgs {
     /// Program file, JSON or text form, or an operator, which is planned first
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let mut axes = vec![Axis::always(whatif::read(&args.what_if)?)];
     for text in &args.over {
-        let mut axis: Axis = text.parse().map_err(|e| Fail::at("--over", e))?;
+        let mut axis: Axis = text.parse().map_err(|e| Fail::at("--over", whatif::pointed(e)))?;
         whatif::give("--over", axis.values.iter_mut().flat_map(|value| &mut value.changes))?;
         axes.push(axis);
     }

@@ -34,13 +34,24 @@ pub(crate) struct Made {
 /// One line for each that is none; or for a file that is no profile.
 pub(crate) fn read(texts: &[String]) -> Result<Vec<WhatIf>, Fail> {
     let read: Vec<_> = texts.iter().map(|text| text.parse::<WhatIf>()).collect();
-    let wrong: Vec<String> = read.iter().filter_map(|r| r.as_ref().err().map(ToString::to_string)).collect();
+    let wrong: Vec<String> = read.iter().filter_map(|r| r.as_ref().err().map(pointed)).collect();
     if !wrong.is_empty() {
         return Err(Fail::all("--what-if", &wrong));
     }
     let mut changes: Vec<WhatIf> = read.into_iter().flatten().collect();
     give("--what-if", &mut changes)?;
     Ok(changes)
+}
+
+/// What is wrong with a change; of an unknown figure also where the known ones are listed.
+pub(crate) fn pointed(error: impl std::fmt::Display) -> String {
+    let told = error.to_string();
+    let pointer = if told.contains("no figure of machines is called") {
+        "; `spanlift machines NAME` lists them"
+    } else {
+        ""
+    };
+    told + pointer
 }
 
 /// Gives changes the profiles that they name, where they are not built in; `place` is what the call calls them.

@@ -123,7 +123,8 @@ fn rows(story: &Story, out: &mut Out) {
             row.factor(),
         ));
     }
-    out.line("\n  Between the marks. moved: bytes moved for each byte of payload; what is staged, or pinned first, is copied once more.");
+    out.line("\n  Between the marks. moved: bytes moved for each byte of payload; what is");
+    out.line("  staged, or pinned first, is copied once more.");
     profiles(story, out);
     let machine = &story.machine.name;
     out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
@@ -141,13 +142,15 @@ fn rows(story: &Story, out: &mut Out) {
 }
 
 fn profiles(story: &Story, out: &mut Out) {
-    out.line("\nWhere the host waits for a thousand small tensors, beside the tutorial's two profiler tables: the copies take");
-    out.line("as long in both, and a blocking call adds a wait of its own to each.\n");
-    out.line("  row  call                       published: calls      in all   simulated: calls      in all");
+    out.line("\nWhere the host waits for a thousand small tensors, beside the tutorial's two");
+    out.line("profiler tables: the copies take as long in both, and a blocking call adds a");
+    out.line("wait of its own to each.\n");
+    out.line("                                        published              simulated");
+    out.line("  row  call                       calls       in all     calls       in all");
     for profile in &story.profiles {
         for (published, simulated) in profile.published.calls.iter().zip(&profile.simulated) {
             out.line(&format!(
-                "  {:>3}  {:<24} {:>18} {:>8.3} ms {:>18} {:>8.3} ms",
+                "  {:>3}  {:<24} {:>7} {:>9.3} ms {:>9} {:>9.3} ms",
                 profile.published.row,
                 published.name,
                 grouped(published.count),
