@@ -4,6 +4,8 @@
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
 mod answers;
+#[cfg(not(target_arch = "wasm32"))]
+mod flow;
 mod formulas;
 mod guess;
 mod myths;
@@ -275,8 +277,8 @@ read    y expect f32 fill 2
 
 const FREE: &str = "\
 machine h200-pcie5
-device  t 4MiB via malloc_async on 0
 pinned  y 4MiB = f32 fill 0
+device  t 4MiB via malloc_async on 0
 kernel  make on 0 writes t for 60us computes f32 fill 3
 copy    y <- t on 0
 free    t via free_async on 0

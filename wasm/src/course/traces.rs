@@ -8,6 +8,7 @@ use spanlift::advise::trace::{
 };
 use spanlift::grouped;
 use spanlift::hazard::{self, Mode};
+use spanlift::machine::USUAL;
 use spanlift::sim;
 use spanlift::trace::analysis::{Figures, Order};
 use spanlift::trace::snapshot::{self, Snapshot};
@@ -15,6 +16,7 @@ use spanlift::trace::table::Scan;
 use spanlift::trace::{Kind, LaneKind, read};
 use spanlift::{Nanos, Program, Size, Trace, signed_percent};
 
+use super::flow::same_flow;
 use super::guess::beside;
 use super::strategies::with_notes;
 use super::{Answer, told};
@@ -93,11 +95,12 @@ impl Recorded {
         let copies = self.figures.copies.iter().map(|(name, c)| {
             let held = c.host_wait_before_copy_ns + c.host_during_copy_ns + c.host_after_copy_ns;
             let note = format!("{} of {}", counted(c.count, "copy"), size(c.bytes));
-            bar(&format!("host held by {name}"), held, note)
+            // Short enough for the room that labels have.
+            bar(&format!("held by {}", name.strip_prefix("Memcpy ").unwrap_or(name)), held, note)
         });
         let syncs = self.figures.host_sync.time_ns_by_call.iter().map(|(name, ns)| {
             let n = self.figures.host_sync.calls.get(name).copied().unwrap_or(0);
-            bar(&format!("host in {name}"), *ns, counted(n, "call"))
+            bar(&format!("in {name}"), *ns, counted(n, "call"))
         });
         clusters.push(Cluster { label: "the host".to_owned(), entries: copies.chain(syncs).collect() });
         with_notes(&BarChart {
@@ -364,8 +367,9 @@ impl Done {
     }
 }
 
-/// Lesson 8, exercise 3: two steps of a recording as a program; mended, it brings the same bytes to the device and runs the same
-/// kernels, is safe by contract, and the device's kernels wait for next to nothing.
+/// Lesson 8, exercise 3: two steps of a recording as a program; mended, it brings the same bytes to the device of the same machine,
+/// runs the same kernels on them, lets the host read what they made, is safe by contract, and the device's kernels wait for next to
+/// nothing.
 pub fn check_steps(asked: &str, answer: &(impl Answer + ?Sized)) -> Figure {
     told(steps(asked, &answer))
 }
@@ -374,8 +378,13 @@ fn steps(asked: &str, answer: &dyn Answer) -> Result<String, String> {
     let run = |program: &Program| -> Result<sim::Run, String> {
         sim::run(program, &machine_of(program, "")?).map_err(|e| e.to_string())
     };
-    let before = run(&Program::from_text(asked).map_err(|e| e.to_string())?)?;
+    let asked = Program::from_text(asked).map_err(|e| e.to_string())?;
+    let before = run(&asked)?;
     let program = answer.program()?;
+    let [was, is] = [&asked, &program].map(|p| p.machine.as_deref().unwrap_or(USUAL));
+    if was != is {
+        return Err(format!("the steps run on {was}, this runs on {is}: mend the program, not the machine"));
+    }
     let report = hazard::check(&program, Mode::Contract).map_err(|e| e.to_string())?;
     let after = run(&program)?;
     let (was, is) = (Done::of(&before.trace), Done::of(&after.trace));
@@ -387,12 +396,16 @@ fn steps(asked: &str, answer: &dyn Answer) -> Result<String, String> {
         let time = [was.kernel_ns, is.kernel_ns].map(text::time);
         return Err(format!("the steps' kernels take {}, these take {}", time[0], time[1]));
     }
+    same_flow(&asked, &program)?;
     if let Some(hazard) = report.hazards.first() {
         let n = text::count(report.hazards.len(), "hazard");
         return Err(format!(
             "{n} by CUDA's documentation, the first one\n{}",
             hazard::sentence(&program, hazard)
         ));
+    }
+    if let Some(wrong) = after.reads.iter().find(|r| r.expected.is_some() && !r.is_right()) {
+        return Err(format!("no hazard, but not the right values\nread {}", wrong.sentence(&program)));
     }
     let words = format!(
         "done after {} instead of {}; between its first and its last kernel the device computes nothing for {} instead of {}",
@@ -471,6 +484,7 @@ mod tests {
         for rule in ["pageable-upload", "hidden-sync", "explicit-sync", "missed-overlap"] {
             assert!(recorded.findings().plain().contains(&format!("\n{rule}: ")), "{rule}");
         }
+        assert!(!recorded.figures().svg().contains('…'), "a label is cut");
         assert!(check_holder(&recorded, "").plain().starts_with("not yet: "));
         assert!(check_holder(&recorded, "aten::nothing").plain().starts_with("not yet: no finding says"));
         assert!(
@@ -506,5 +520,74 @@ mod tests {
         check(&asked.replace("1ms", "1us"), "not yet: the steps' kernels take");
         check(&asked.replacen("copy d <- b on s\n", "", 1), "not yet: the steps bring 8 MiB");
         check("copy d <- b", "not yet: line 1");
+        check(
+            &asked.replace("tutorial-ci", "gh200-c2c"),
+            "not yet: the steps run on tutorial-ci, this runs on gh200-c2c",
+        );
+        check(&asked.replace("machine tutorial-ci\n", ""), "not yet: safe, but done after");
+        check(
+            &asked.replace(" reads d", ""),
+            "not yet: `k` (number 1) reads 4 MiB that come from the host, here 0 B",
+        );
+    }
+
+    /// The exercise of the notebook, its solution, and the notebook's tempting ways around it.
+    #[test]
+    fn the_steps_of_the_lesson_are_held() {
+        let solutions = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../notebooks/solutions/08_reading_a_trace.rs"
+        ));
+        let mut texts = solutions.split("r#\"").skip(1).filter_map(|text| text.split("\"#").next());
+        let (asked, mended) = (texts.next().unwrap(), texts.next().unwrap());
+        let check = |answer: &str, expected: &str| {
+            let found = check_steps(asked, answer);
+            assert!(found.plain().contains(expected), "{expected:?} in {}", found.plain());
+        };
+        check(asked, "not yet: safe, but done after 8.468 ms instead of 8.468 ms");
+        check(mended, "right: ");
+        // Step by step: copies ahead on their own stream, losses read one by one, small tensors each for themselves.
+        let one_by_one = asked
+            .replace("pageable", "pinned  ")
+            .replace("end\n\nrepeat i 2\n    copy    x", "    event    there{i}\nend\nstream load\n\nrepeat i 2\n    copy    x")
+            .replace("on 0                  # batch", "on load               # batch")
+            .replace("on 0      # weight", "on load   # weight")
+            .replace("        sync    0\n", "")
+            .replace("    sync    0\n    repeat k", "    repeat k")
+            .replace("    kernel  forward", "    record  there{i} on load\nend\nrepeat i 2\n    wait    there{i} on 0\n    kernel  forward")
+            .replace("    sync    0                                      # torch", "    # torch")
+            .replace("    sync    0\n    read    seen{i} expect f32 fill 2\n", "")
+            + "sync    0\nrepeat i 2\n    read    seen{i} expect f32 fill 2\nend\n";
+        check(&one_by_one, "right: ");
+        check(&asked.replace("tutorial-ci", "gh200-c2c"), "not yet: the steps run on tutorial-ci");
+        let faster = asked.replace("tutorial-ci", "h200-pcie5").replace("pageable", "pinned  ");
+        check(&faster, "not yet: the steps run on tutorial-ci, this runs on h200-pcie5");
+        check(
+            &mended.replace(" reads x{i}, w{i} writes", " writes"),
+            "`forward` (number 1) reads 12.02 MiB that come from the host",
+        );
+        check(
+            &mended.replace("reads x{i}, w{i} writes", "reads x{i} writes"),
+            "`forward` (number 1) reads 12.02 MiB",
+        );
+        check(
+            &mended.replace("backward on 0 reads x{i}, loss", "backward on 0 reads loss"),
+            "`backward` (number 1) reads 12 MiB",
+        );
+        check(&mended.replace("    wait    there{i} on 0\n", ""), "not yet: 6 hazards");
+        check(&mended.replace("    read    seen{i} expect f32 fill 2\n", "    read    seen{i}\n"), "right: ");
+        let unread = mended.replace("repeat i 2\n    read    seen{i} expect f32 fill 2\nend\n", "");
+        check(&unread, "not yet: the host looks at 4 KiB that `forward` (number 1) writes, here at 0 B");
+        let uncopied = unread.replace("    copy    seen{i} <- loss{i} on 0\n", "");
+        check(&uncopied, "not yet: the host looks at 4 KiB that `forward` (number 1) writes, here at 0 B");
+        check(
+            &mended.replace("fill 2\n    copy", "fill 3\n    copy"),
+            "not yet: no hazard, but not the right values\nread seen0",
+        );
+        check(&mended.replace("reads x{i}, w{i}", "reads x0, w{i}"), "other bytes of the host's than");
+        check(
+            &mended.replace("copy    seen{i} <- loss{i}", "copy    seen{i} <- loss0"),
+            "`forward` (number 2) writes, here at 0 B",
+        );
     }
 }
