@@ -180,6 +180,10 @@ fn sizes_of_calls_and_halves_of_slices_are_told() {
         ran.out.lines().find(|line| line.contains("Memcpy HtoD (Host -> De") && line.contains("MB")).unwrap();
     assert!(line.contains("1.5 MB") && line.contains("75.000"), "{}", ran.out);
     assert!(ran.out.contains("every event was used"), "{}", ran.out);
+    let events = r#"[{"ph":"C","name":"n","pid":0,"ts":1,"args":{"n":1}},{"ph":"b","cat":"x","name":"a","pid":1,"tid":1,"ts":2,"id":1}]"#;
+    std::fs::write(folder.join("others.json"), events).unwrap();
+    let told = spanlift(&folder, &["analyze", "others.json"]).out;
+    assert!(told.contains("\n0 events left out; other_phase 1\n1 event of counters (C) counted"), "{told}");
     let halves =
         r#"[{"ph":"B","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1},{"ph":"E","pid":0,"tid":7,"ts":5}]"#;
     std::fs::write(folder.join("halves.json"), halves).unwrap();

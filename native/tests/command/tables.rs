@@ -347,10 +347,78 @@ fn correlations_of_two_processes_are_two() {
     let copies = &figures["copies"]["Memcpy DtoH (Device -> Pageable)"];
     assert_eq!((copies["count"].as_i64(), copies["matched_host_calls"].as_i64()), (Some(2), Some(2)));
     assert_eq!(figures["import"]["problems"], serde_json::json!({}));
+    // Each counts its streams for itself.
+    let streams: Vec<&str> = figures["streams"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(streams, ["dev0/stream100000000007", "dev0/stream110000000007"]);
     // So they are in the picture: each piece of work with its call, which held the host.
     let ran = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(std::fs::read_to_string(folder.join("run.svg")).unwrap().contains("host held"));
+}
+
+/// Two processes see a device each, which both call the first one. Calls of one of them alone are there.
+#[test]
+fn devices_of_two_processes_are_those_of_the_machine() {
+    let folder = folder("nsight-devices");
+    let of = |more: &str| {
+        let _ = std::fs::remove_file(folder.join("run.sqlite"));
+        export(&folder.join("run.sqlite"), &[10, 11]);
+        let db = Connection::open(folder.join("run.sqlite")).unwrap();
+        db.execute_batch("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid >> 24 = 11;").unwrap();
+        db.execute_batch(more).unwrap();
+        drop(db);
+        let ran = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let figures = json(&ran.out);
+        let devices: Vec<String> = figures["devices"].as_object().unwrap().keys().cloned().collect();
+        // A copy and a kernel of the other process have no call.
+        (devices, figures["launch"]["gpu_ops_without_host_launch"].as_i64())
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(of(""), (names(&["dev0"]), Some(2)));
+    // The process as its number, or as its global id.
+    let table = "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT, uuid TEXT, numMultiprocessors INT);";
+    let numbers = "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (2, 0, 10, 'a', 132), (5, 0, 11, 'b', 132);";
+    let global =
+        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (2, 0, 10 << 24, 'a', 132), (5, 0, 11 << 24, 'b', 132);";
+    assert_eq!(of(&format!("{table}{numbers}")), (names(&["dev2", "dev5"]), Some(2)));
+    assert_eq!(of(&format!("{table}{global}")), (names(&["dev2", "dev5"]), Some(2)));
+    assert_eq!(of(table), (names(&["dev0"]), Some(2)));
+}
+
+/// What a call that does not copy held the host for is nothing that its copies did.
+#[test]
+fn copies_of_a_graph_say_nothing_of_the_host() {
+    let folder = folder("parquet-graph");
+    let copy = |ts: u32, id: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{ts},"dur":5,"args":{{"device":0,"stream":7,"correlation":{id},"bytes":8}}}}"#
+        )
+    };
+    let call = |name: &str, ts: u32, id: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":4,"args":{{"correlation":{id}}}}}"#
+        )
+    };
+    let events = [
+        call("cudaGraphLaunch", 0, 1),
+        copy(10, 1),
+        copy(20, 1),
+        call("cudaMemcpyAsync", 30, 2),
+        copy(32, 2),
+    ];
+    std::fs::write(folder.join("t.json"), format!("[{}]", events.join(","))).unwrap();
+    let ran = spanlift(&folder, &["analyze", "t.json", "--parquet", "out"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let copies = rows(&folder.join("out/copies.parquet"));
+    let told: Vec<_> = copies
+        .iter()
+        .map(|row| {
+            (text(row, "call"), ["wait_before_ns", "during_ns", "after_ns"].map(|column| int(row, column)))
+        })
+        .collect();
+    let graph = (Some("cudaGraphLaunch"), [None; 3]);
+    assert_eq!(told, [graph, graph, (Some("cudaMemcpyAsync"), [Some(2000), Some(2000), Some(0)])]);
 }
 
 /// `--cuda-graph-trace=graph`, which is the default: of a graph that is launched one row is there, and no kernel.

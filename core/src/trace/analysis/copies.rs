@@ -54,7 +54,7 @@ pub fn host_parts((s, e): (i64, i64), (a, b): (i64, i64)) -> [i128; 3] {
 }
 
 /// Whether a host call's name says that it copies: `emcpy` after `m` or `M`.
-pub(crate) fn is_copy_call(name: &str) -> bool {
+pub fn is_copy_call(name: &str) -> bool {
     name.contains("memcpy") || name.contains("Memcpy")
 }
 

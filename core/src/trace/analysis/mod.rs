@@ -18,7 +18,7 @@ mod steps;
 mod streams;
 
 pub use calls::{Calls, HostSync};
-pub use copies::{Copies, host_parts};
+pub use copies::{Copies, host_parts, is_copy_call};
 pub use devices::{Device, HtaCompatible};
 pub use hta::{Hta, hta};
 pub use import::{FlowFigures, ImportFigures, Memory};

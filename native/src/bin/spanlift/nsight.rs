@@ -12,7 +12,10 @@
 //! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
 //! | `NVTX_EVENTS` | `user_annotation`: ranges, marks as instants, ranges without an end as halves (`B`), names as metadata |
 //!
-//! A correlation is a number of 32 bits of one process; in exports of several, the process stands in the bits above it.
+//! A correlation is a number of 32 bits of one process; in exports of several, the process stands in the bits above it. So do
+//! streams, which every process counts for itself: the process stands in front of ten digits of the stream. Devices, which a
+//! process may see some of in an order of its own (`CUDA_VISIBLE_DEVICES`), are those of the machine then, as far as
+//! `TARGET_INFO_CUDA_DEVICE` tells.
 //!
 //! Every row is an event, so that what could not be placed is counted like any other.
 //!
@@ -39,6 +42,10 @@ pub(crate) const TOOL: &str = "Nsight Systems";
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The table that every export has.
 const ABOUT: &str = "TARGET_INFO_SESSION_START_TIME";
+/// The table that says which of the machine's devices a process sees as which.
+const DEVICES: &str = "TARGET_INFO_CUDA_DEVICE";
+/// What a process stands in front of its streams by: more than there are streams, which have 32 bits.
+const STREAMS: i64 = 10_000_000_000;
 /// Bytes of one value at most.
 const MOST_OF_VALUE: i32 = 16 << 20;
 /// Bytes of names at most.
@@ -209,8 +216,11 @@ struct Export {
     names: BTreeMap<i64, String>,
     mem_kinds: BTreeMap<i64, String>,
     event_types: BTreeMap<i64, String>,
-    /// Whether correlations need the process to be told apart.
+    /// Whether correlations and streams need the process to be told apart.
     many: bool,
+    /// The devices of the machine by process and the number that it knows them by; nothing where there is one process, whose own
+    /// numbers are as good.
+    devices: BTreeMap<(i64, i64), i64>,
 }
 
 impl Export {
@@ -228,6 +238,7 @@ impl Export {
             mem_kinds: BTreeMap::new(),
             event_types: BTreeMap::new(),
             many: false,
+            devices: BTreeMap::new(),
             file,
         };
         export.tables = export.ordinary_tables()?;
@@ -235,6 +246,9 @@ impl Export {
         export.mem_kinds = export.texts("ENUM_CUDA_MEM_KIND", "name")?;
         export.event_types = export.texts("ENUM_NSYS_EVENT_TYPE", "name")?;
         export.many = 1 < export.processes()?;
+        if export.many {
+            export.devices = export.devices()?;
+        }
         Ok(export)
     }
 
@@ -244,7 +258,7 @@ impl Export {
 
     /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
     fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
-        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", ABOUT];
+        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", ABOUT, DEVICES];
         let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(others);
         let mut found = BTreeMap::new();
         for table in wanted {
@@ -288,14 +302,16 @@ impl Export {
         Ok(found)
     }
 
-    /// How many processes made calls; two stands for any number above one.
+    /// How many processes made calls or have work on a device; two stands for any number above one.
     fn processes(&self) -> rusqlite::Result<usize> {
         let mut seen = BTreeSet::new();
-        for kind in [Kind::Runtime, Kind::Driver] {
-            if !self.tables.get(kind.table()).is_some_and(|columns| columns.contains("globalTid")) {
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Nvtx) {
+            let is_call = matches!(kind, Kind::Runtime | Kind::Driver);
+            let column = if is_call { "globalTid" } else { "globalPid" };
+            if !self.tables.get(kind.table()).is_some_and(|columns| columns.contains(column)) {
                 continue;
             }
-            let mut statement = self.file.db.prepare(&format!("SELECT globalTid FROM {}", kind.table()))?;
+            let mut statement = self.file.db.prepare(&format!("SELECT {column} FROM {}", kind.table()))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if let ValueRef::Integer(id) = row.get_ref(0)? {
@@ -307,6 +323,28 @@ impl Export {
             }
         }
         Ok(seen.len())
+    }
+
+    /// The devices of the machine by process and the number that it knows them by.
+    fn devices(&self) -> rusqlite::Result<BTreeMap<(i64, i64), i64>> {
+        const COLUMNS: [&str; 3] = ["pid", "cudaId", "gpuId"];
+        let mut found = BTreeMap::new();
+        let has = |columns: &BTreeSet<String>| COLUMNS.iter().all(|column| columns.contains(*column));
+        if !self.tables.get(DEVICES).is_some_and(has) {
+            return Ok(found);
+        }
+        let mut statement = self.file.db.prepare(&format!("SELECT {} FROM {DEVICES}", COLUMNS.join(", ")))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if let (ValueRef::Integer(pid), ValueRef::Integer(own), ValueRef::Integer(device)) =
+                (row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?)
+            {
+                // By version the process alone, or its global id.
+                let pid = if pid <= 0xff_ffff { pid } else { process(pid) };
+                found.insert((pid, own), device);
+            }
+        }
+        Ok(found)
     }
 
     /// Writes the rows of a table, in the order in which they are stored.
@@ -340,16 +378,20 @@ impl Export {
             ph: 'X',
             cat,
             name,
-            pid: row.int("deviceId"),
-            tid: row.int("streamId"),
+            pid: self.device(row, "deviceId"),
+            tid: self.stream(row),
             start: row.int("start"),
             end: row.int("end"),
             correlation: self.correlation(row, "globalPid"),
-            args: ["device", "stream", "context", "bytes"]
-                .into_iter()
-                .zip(["deviceId", "streamId", "contextId", "bytes"])
-                .filter_map(|(arg, column)| Some((arg, row.int(column)?)))
-                .collect(),
+            args: [
+                ("device", self.device(row, "deviceId")),
+                ("stream", self.stream(row)),
+                ("context", row.int("contextId")),
+                ("bytes", row.int("bytes")),
+            ]
+            .into_iter()
+            .filter_map(|(arg, value)| Some((arg, value?)))
+            .collect(),
         };
         let on_host = |cat, name| Event {
             ph: 'X',
@@ -374,7 +416,7 @@ impl Export {
                     memory("dstKind")
                 );
                 if let (Some(10), Some(from), Some(into)) =
-                    (row.int("copyKind"), row.int("srcDeviceId"), row.int("dstDeviceId"))
+                    (row.int("copyKind"), self.device(row, "srcDeviceId"), self.device(row, "dstDeviceId"))
                 {
                     name = format!("{name} {from} to {into}");
                 }
@@ -427,6 +469,22 @@ impl Export {
 
     fn name(&self, id: Option<i64>) -> Option<&str> {
         self.names.get(&id?).map(String::as_str)
+    }
+
+    /// A device of the machine, where processes have numbers of their own.
+    fn device(&self, row: &Row<'_>, column: &str) -> Option<i64> {
+        let own = row.int(column)?;
+        let known = row.int("globalPid").and_then(|of| self.devices.get(&(process(of), own)));
+        Some(known.copied().unwrap_or(own))
+    }
+
+    /// A stream, apart from those of other processes. Where a synchronisation has none, the greatest number stands.
+    fn stream(&self, row: &Row<'_>) -> Option<i64> {
+        let own = row.int("streamId")?;
+        match row.int("globalPid") {
+            Some(of) if self.many && (0..0xffff_ffff).contains(&own) => Some(process(of) * STREAMS + own),
+            _ => Some(own),
+        }
     }
 
     /// What joins a call and its work.

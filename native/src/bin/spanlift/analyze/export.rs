@@ -5,7 +5,7 @@
 //! | file | a row is | columns |
 //! |---|---|---|
 //! | `events.parquet` | a slice, in the order of the file | `event` (position in the list of events), `process`, `thread`, `category`, `name`, `start_ns`, `end_ns` |
-//! | `copies.parquet` | a copy or a memset of a device | `event`, `kind`, `name`, `device`, `stream`, `correlation`, `bytes`, `start_ns`, `end_ns`; of its host call `call_event`, `call`, `call_start_ns`, `call_end_ns`, and `wait_before_ns`, `during_ns`, `after_ns`: how long the call held the host before, during and after the copy |
+//! | `copies.parquet` | a copy or a memset of a device | `event`, `kind`, `name`, `device`, `stream`, `correlation`, `bytes`, `start_ns`, `end_ns`; of its host call `call_event`, `call`, `call_start_ns`, `call_end_ns`, and `wait_before_ns`, `during_ns`, `after_ns`: how long the call held the host before, during and after the copy (null for a call that does not copy, as one that launches a graph) |
 //! | `streams.parquet` | a stream | `stream`, `ops`, `kernels`, `memcpys`, `memsets`, `busy_ns`, `sum_dur_ns`, `first_ns`, `last_end_ns`, `max_in_flight` |
 //! | `findings.parquet` | a finding, the most worth first | `rank`, `rule`, `title`, `why`, `change`, `count`, `cost_ns`, `wins_ns`, and `replay_error`, that of the model that predicts `wins_ns` |
 
@@ -14,7 +14,7 @@ use std::path::Path;
 use parquet::data_type::ByteArray;
 use spanlift::advise::trace::Findings;
 use spanlift::trace::StrId;
-use spanlift::trace::analysis::{Figures, Stream, host_parts};
+use spanlift::trace::analysis::{Figures, Stream, host_parts, is_copy_call};
 use spanlift::trace::table::{Op, Table, Work};
 
 use super::sheet::{Sheet, floats, ints, parquet, texts};
@@ -97,10 +97,11 @@ impl<'a> Moves<'a> {
         self.ops[row].call().map(|call| self.table.calls[call].span)
     }
 
-    /// How long the host call of a row held the host before, during or after the copy.
+    /// How long the host call of a row held the host before, during or after the copy, where it copies.
     fn held(&self, row: usize, part: usize) -> Option<i64> {
         let spans = &self.table.spans;
-        whole(host_parts(spans.interval(self.call(row)?), spans.interval(self.ops[row].span))[part])
+        let call = self.call(row).filter(|&call| is_copy_call(self.table.name(call)))?;
+        whole(host_parts(spans.interval(call), spans.interval(self.ops[row].span))[part])
     }
 
     fn sheet(&self) -> Sheet<'_> {

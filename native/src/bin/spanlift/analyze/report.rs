@@ -112,21 +112,28 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     )));
     let problems: Vec<String> =
         figures.import.problems.iter().map(|(name, n)| format!("{name} {}", grouped(*n))).collect();
-    let is_half = |kind: &str| kind.starts_with("B|") || kind.starts_with("E|");
-    let halves = figures.by_phase_cat.iter().filter(|(kind, _)| is_half(kind));
-    let n_pairs: u64 = halves.map(|(_, n)| *n).sum();
+    let n_of = |phases: &[&str]| -> u64 {
+        let is_one =
+            |kind: &str| phases.iter().any(|ph| kind.strip_prefix(*ph).is_some_and(|k| k.starts_with('|')));
+        figures.by_phase_cat.iter().filter(|(kind, _)| is_one(kind)).map(|(_, n)| *n).sum()
+    };
+    let drawn: Vec<(u64, &str)> =
+        [(n_of(&["B", "E"]), "slices in two halves (B, E)"), (n_of(&["C"]), "counters (C)")]
+            .into_iter()
+            .filter(|(n, _)| 0 < *n)
+            .collect();
     match (figures.import.dropped_events, problems.as_slice()) {
-        (0, []) if n_pairs == 0 => out.line("every event was used"),
+        (0, []) if drawn.is_empty() => out.line("every event was used"),
         (0, []) => {}
         (dropped, list) => {
             let left_out = format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", "));
             wrapped("", &left_out, out);
         }
     }
-    if 0 < n_pairs {
+    for (n, what) in drawn {
         out.line(&format!(
-            "{} of slices in two halves (B, E) counted and in no other figure; `spanlift view` shows them",
-            say::counted_u64(n_pairs, "event")
+            "{} of {what} counted and in no other figure; `spanlift view` shows them",
+            say::counted_u64(n, "event")
         ));
     }
     if let Some(replay) = &findings.replay {
@@ -320,8 +327,8 @@ fn devices_table(figures: &Figures, out: &mut Out) {
 
 /// Ranks side by side.
 pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
-    if ranks.iter().all(|rank| rank.offset_ns.is_none()) {
-        return out.line("no collective that all traces have equally often: clocks cannot be aligned");
+    if ranks.iter().all(|rank| rank.collectives == 0) {
+        return out.line("no collective that traces have equally often: clocks cannot be aligned");
     }
     let head = [
         "",
