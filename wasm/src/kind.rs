@@ -35,7 +35,7 @@ pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match bytes {
         [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', ..] | [b'B', b'Z', b'h', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            return Err("gzip, xz, bzip2 or zstd data, which has to be unpacked first".to_owned());
+            return Err("packed data, which has to be unpacked first".to_owned());
         }
         [b'P', b'K', 3, 4, ..] => return Err("a zip archive; open the files in it".to_owned()),
         _ if bytes.starts_with(b"SQLite format 3\0") => {

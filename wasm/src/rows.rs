@@ -267,27 +267,9 @@ impl Rows {
     /// Moves a row up or down among those of its section: above the first one goes the section, below the last one the
     /// next. [`isize::MIN`] moves it to the top of its section, and that above all others.
     ///
-    /// Where each row stands then, by where it stood.
-    ///
     /// # Cost
     /// Linear in the number of slices.
-    pub fn shift(&mut self, row: usize, by: isize) -> Vec<u32> {
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        self.raise_row(row, by, &mut order);
-        let mut places = vec![0; order.len()];
-        for (k, old) in (0u32..).zip(order) {
-            places[old] = k;
-        }
-        for place in &mut self.places {
-            if let Some(&now) = places.get(place.0 as usize) {
-                place.0 = now;
-            }
-        }
-        places
-    }
-
-    /// Moves a row and its section, and `order` with them.
-    fn raise_row(&mut self, row: usize, by: isize, order: &mut [usize]) {
+    pub fn shift(&mut self, row: usize, by: isize) {
         let Some(mut s) = self.sections.iter().position(|section| section.rows.contains(&row)) else {
             return;
         };
@@ -300,6 +282,7 @@ impl Rows {
         let Some(Range { start, end }) = self.sections.get(s).map(|section| section.rows.clone()) else {
             return;
         };
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
         let mut raise = |from: usize, to: usize| {
             for k in (to..from).rev() {
                 self.rows.swap(k, k + 1);
@@ -319,6 +302,15 @@ impl Rows {
             for section in &mut self.sections {
                 section.rows = at..at + section.rows.len();
                 at = section.rows.end;
+            }
+        }
+        let mut places = vec![0; order.len()];
+        for (k, old) in (0u32..).zip(order) {
+            places[old] = k;
+        }
+        for place in &mut self.places {
+            if let Some(&now) = places.get(place.0 as usize) {
+                place.0 = now;
             }
         }
     }

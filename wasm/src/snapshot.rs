@@ -390,26 +390,29 @@ pub(crate) fn histories(
 }
 
 /// When a device ran out of memory, as places among its events.
-pub(crate) fn ooms(snapshot: &Snapshot, device: usize) -> impl Iterator<Item = usize> {
-    let events = snapshot.traces[device].iter().enumerate();
-    events.filter(|(_, event)| snapshot.strings.get(event.action) == "oom").map(|(k, _)| k)
+pub(crate) fn ooms(snapshot: &Snapshot, device: usize) -> Vec<usize> {
+    let mut ooms = Vec::new();
+    for (k, event) in snapshot.traces[device].iter().enumerate() {
+        if snapshot.strings.get(event.action) == "oom" {
+            ooms.push(k);
+        }
+    }
+    ooms
 }
 
 /// What there is to tell of the time before the end, a line for each device that was recorded.
 pub(crate) fn told_before(snapshot: &Snapshot, histories: &[(usize, History)]) -> Vec<String> {
     let line = |&(device, History { peak, .. }): &(usize, History)| {
-        let mut ooms = ooms(snapshot, device);
-        let first = ooms.next();
-        let ooms = first.map(|first| {
-            let n = text::count(ooms.count() + 1, "time");
-            format!(", out of memory {n}, first at event {}", grouped(first))
+        let ooms = ooms(snapshot, device);
+        let words = ooms.first().map(|&first| {
+            format!(", out of memory {}, first at event {}", text::count(ooms.len(), "time"), grouped(first))
         });
         format!(
             "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved{}",
             text::count(snapshot.traces[device].len(), "event"),
             bytes(peak.allocated),
             bytes(peak.reserved),
-            ooms.unwrap_or_default()
+            words.unwrap_or_default()
         )
     };
     histories.iter().map(line).collect()

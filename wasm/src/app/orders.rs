@@ -65,7 +65,7 @@ impl App {
                 (self.model.trace, self.model.rows, marks) = *times;
                 self.orders.shown = None;
                 self.redrawn();
-                self.set_marks(marks);
+                self.tools.marks = marks;
             }
             return true;
         };
@@ -74,7 +74,7 @@ impl App {
         let trace = std::mem::replace(&mut self.model.trace, wanted.trace.clone());
         let rows = std::mem::replace(&mut self.model.rows, rows);
         // From one order to the other the times stay kept.
-        let marks = self.marks().to_vec();
+        let marks = std::mem::take(&mut self.tools.marks);
         self.orders.times.get_or_insert_with(|| Box::new((trace, rows, marks)));
         self.orders.shown = Some(k);
         let (start, end) = wanted.around();

@@ -45,8 +45,8 @@ pub fn compare(above: &MemoryApp, below: &MemoryApp) -> Option<Compared> {
     let mut lines = Lines::default();
     // The device whose moments count above, and only where below has none of it the one whose moments count there.
     let own = |app: &MemoryApp| app.over_time().map(|over| over.main().0);
-    let wanted = own(above).or(own(below));
-    let (first, second) = (wanted.filter(has(above)), wanted.filter(has(below)).or(own(below)));
+    let first = own(above);
+    let second = first.filter(|&device| has(below, device)).or(own(below));
     let [a, b] = [side(above, first, &mut lines)?, side(below, second, &mut lines)?];
     let mut rows = Vec::new();
     if a.peak.or(b.peak).is_some() {
@@ -91,14 +91,10 @@ struct Side {
 }
 
 /// Whether a snapshot has anything of a device.
-fn has(app: &MemoryApp) -> impl Fn(&usize) -> bool {
-    |&device| {
-        app.snapshot().is_some_and(|snapshot| {
-            let is_of = |segment: &Segment| usize::try_from(segment.device) == Ok(device);
-            snapshot.traces.get(device).is_some_and(|events| !events.is_empty())
-                || snapshot.segments.iter().any(is_of)
-        })
-    }
+fn has(app: &MemoryApp, device: usize) -> bool {
+    let has_events = app.over_time().is_some_and(|over| over.devices().any(|recorded| recorded == device));
+    let is_of = |segment: &Segment| usize::try_from(segment.device) == Ok(device);
+    has_events || app.snapshot().is_some_and(|snapshot| snapshot.segments.iter().any(is_of))
 }
 
 /// What there is of a device, or of all.

@@ -64,9 +64,9 @@ impl OverTime {
     pub fn new(snapshot: Snapshot) -> Option<OverTime> {
         let recorded = (0..snapshot.traces.len()).filter(|&d| !snapshot.traces[d].is_empty());
         let pasts: Vec<(usize, Past)> = recorded.map(|device| (device, snapshot.past(device))).collect();
-        let has_oom = |device| crate::snapshot::ooms(&snapshot, device).next().is_some();
-        let main = (0..pasts.len())
-            .max_by_key(|&k| (has_oom(pasts[k].0), pasts[k].1.n_events(), std::cmp::Reverse(k)))?;
+        let has_oom = |k: usize| !crate::snapshot::ooms(&snapshot, pasts[k].0).is_empty();
+        let main =
+            (0..pasts.len()).max_by_key(|&k| (has_oom(k), pasts[k].1.n_events(), std::cmp::Reverse(k)))?;
         let is_recorded =
             |device: i64| pasts.iter().any(|&(recorded, _)| usize::try_from(device) == Ok(recorded));
         // What could be laid out with the others can be without them.
@@ -111,7 +111,7 @@ impl OverTime {
             }
         });
         raise(n, histories[self.main].1.end);
-        self.ooms = crate::snapshot::ooms(&self.snapshot, *recorded).collect();
+        self.ooms = crate::snapshot::ooms(&self.snapshot, *recorded);
         (self.samples, self.histories) = (samples, histories);
     }
 
@@ -298,17 +298,15 @@ impl OverTime {
         let mut told = Told { at: self.at(), ..Told::default() };
         if let Some(event) = events.get(self.moment) {
             let action = self.snapshot.strings.get(event.action).replace('_', " ");
-            let at = match &*action {
-                // In place of an address it has what the device had left.
-                "oom" => format!("with {} free", size(event.addr.into())),
-                _ => format!("at {:#x}", event.addr),
-            };
+            let size = |n: i64| size(n.into());
             let rest = match &*action {
                 // It moves nothing.
                 "snapshot" => String::new(),
-                _ => format!(", {} {at}, stream {}", size(event.size.into()), event.stream),
+                // In place of an address it has what the device had left.
+                "oom" => format!(", {} free", size(event.addr)),
+                _ => format!(" at {:#x}", event.addr),
             };
-            told.lines.push(format!("next: {action}{rest}"));
+            told.lines.push(format!("next: {action}, {}{rest}, stream {}", size(event.size), event.stream));
             told.stack = self.stack(event.stack);
         }
         let since = clock(self.moment);
@@ -358,10 +356,13 @@ impl OverTime {
         let room = HEIGHT - BYTES - 4.0;
         area(&|held, _| held.fragmentation() * room, HEIGHT, theme.hazard.toward(theme.lane, 45));
         scene.line((0.0, BYTES), (width, BYTES), Stroke::solid(theme.ground, 2.0));
-        let mut ooms: Vec<f64> = self.ooms.iter().map(|&moment| x(moment).floor()).collect();
-        ooms.dedup();
-        for x in ooms {
-            scene.line((x, 0.0), (x, BYTES), Stroke::solid(theme.hazard, 2.0));
+        let mut last = -1.0;
+        for &moment in &self.ooms {
+            let x = x(moment).floor();
+            if x > last {
+                scene.line((x, 0.0), (x, BYTES), Stroke::solid(theme.hazard, 2.0));
+            }
+            last = x;
         }
         let peak = self.peak().reserved;
         let size = |n: i128| text::bytes(u64::try_from(n).unwrap_or(0));

@@ -275,16 +275,17 @@ const program = (view, place, second, packed) => {
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew, kept] = [{}, 0, false, null];
   const isEditing = () => !area.hidden;
-  /** Of items that were edited the text that they had first, and what the one is called that they have now: nothing, as an example, or "edited". */
-  const [firsts, names] = [new Map(), new Map()];
+  /** What the texts of items are called that are not as they came: as an example, or "edited". */
+  const names = new Map();
   let edits = 0;
   const called = () => names.get(view.item()) ?? "";
   const take = (text) => {
-    const [item, source] = [view.item(), view.source().replace(/\r\n?/g, "\n")];
+    const source = view.source();
     view.edit(text);
-    if (!firsts.has(item)) firsts.set(item, source);
-    if (source !== text) edits += 1;
-    names.set(item, text === firsts.get(item) ? "" : (shipped.find((each) => each.source === text)?.name ?? "edited"));
+    // A field has lines without carriage returns.
+    if (source.replaceAll("\r", "") === text) return;
+    edits += 1;
+    names.set(view.item(), shipped.find((each) => each.source === text)?.name ?? "edited");
   };
   addEventListener("beforeunload", (event) => (wrong.textContent || [...names.values()].includes("edited")) && event.preventDefault());
 

@@ -13,11 +13,9 @@ const say = (parent, tag, lines) => {
   }
   while (parent.childElementCount > lines.length) parent.lastElementChild.remove();
 };
-const rows = (head, lines, caption) => {
-  const table = make("table", {}, ...(caption ? [make("caption", { textContent: caption })] : []));
+const rows = (head, lines) => {
   const cell = (tag) => (text) => make(tag, { textContent: text, ...(tag === "th" ? { scope: "col" } : {}) });
-  table.append(make("thead", {}, make("tr", {}, ...head.map(cell("th")))), make("tbody", {}, ...lines.map((line) => make("tr", {}, ...line.map(cell("td"))))));
-  return table;
+  return make("table", {}, make("thead", {}, make("tr", {}, ...head.map(cell("th")))), make("tbody", {}, ...lines.map((line) => make("tr", {}, ...line.map(cell("td"))))));
 };
 
 let places = 0;

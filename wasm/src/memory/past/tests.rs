@@ -430,7 +430,7 @@ fn where_memory_ran_out_is_shown_told_and_stepped_to() {
         assert!(wanted.iter().all(|at| seen.contains(at)), "{seen:?}");
         over.go(wanted[1]);
         let stream = over.snapshot().traces[0][wanted[1]].stream;
-        assert_eq!(over.told(None).lines[0], format!("next: oom, 20 MiB with 6 MiB free, stream {stream}"));
+        assert_eq!(over.told(None).lines[0], format!("next: oom, 20 MiB, 6 MiB free, stream {stream}"));
         // A line on the strip for each, where it happened.
         let strip = over.strip(1000.0, &Theme::LIGHT);
         let lines: Vec<f64> = strip
@@ -451,10 +451,10 @@ fn what_moves_nothing_has_no_address() {
     let mut found = random(3);
     let action = found.strings.intern("snapshot");
     let old = found.traces[2][9];
-    found.traces[2].insert(9, Event { action, addr: 0, size: 0, ..old });
+    found.traces[2].insert(9, Event { action, addr: 0, size: 4096, stream: 0, ..old });
     let mut over = OverTime::new(found).unwrap();
     over.go(9);
-    assert_eq!(over.told(None).lines[0], "next: snapshot");
+    assert_eq!(over.told(None).lines[0], "next: snapshot, 4 KiB, stream 0");
 }
 
 #[test]
