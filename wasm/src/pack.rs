@@ -216,7 +216,7 @@ mod tests {
         assert!(matches!(content(&[0x80, 4, b'.']), Ok(Content::Snapshot(_))));
         assert_eq!(content(b"\x89PNG"), Err("byte 0: no UTF-8 text".to_owned()));
         for (bytes, word) in
-            [(&b"\x1f\x8b\x08"[..], "packed"), (b"PK\x03\x04", "zip"), (b"SQLite format 3\0", "SQLite")]
+            [(&b"\x1f\x8b\x08"[..], "gzip"), (b"PK\x03\x04", "zip"), (b"SQLite format 3\0", "SQLite")]
         {
             assert!(content(bytes).is_err_and(|e| e.contains(word)), "{word}");
         }

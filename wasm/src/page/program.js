@@ -128,8 +128,10 @@ const beside = (view, place) => {
         queueMicrotask(() => {
           named();
           clearTimeout(resting);
-          resting = setTimeout(() => other.tell(), 300);
-          if (!below.hidden) use(true);
+          resting = setTimeout(() => {
+            other.tell();
+            if (!below.hidden) use(true);
+          }, 300);
           // The address has the moment of a snapshot.
           if (!pane.hidden && pair.drawn(other)) note();
           // Who is pointed at leads.
@@ -149,13 +151,10 @@ const beside = (view, place) => {
   // What is selected is told of the one that was used last.
   const card = place.querySelector("[data-selection]");
   const below = make("div", { className: "sl-card" });
-  let used = "";
   const use = (is) => {
     below.hidden = !is;
     card.hidden = is;
-    const state = is && Object.values(root.querySelector(".sl-canvas").dataset).join();
-    if (!is || state === used) return;
-    used = state;
+    if (!is) return;
     const { range } = JSON.parse(other.told());
     below.replaceChildren(make("small", { textContent: "below" }), ...root.querySelector("[data-selection]").cloneNode(true).children);
     if (range) below.append(make("b", { textContent: range.words }), rows(["kind", "n", "time, bytes, rate"], range.kinds));
@@ -392,9 +391,9 @@ const program = (view, place, second, packed) => {
       const [, , , words, written, command, selected, lit] = buffers[k];
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
-      if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the copy or kernel that has passed" }));
+      if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part that has passed" }));
       if (command === null) continue;
-      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${words}` });
+      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show: ${words}` });
       button.addEventListener("click", () => view.select(undefined, command));
       line.cells[2].append(" ", button);
     }
@@ -444,7 +443,7 @@ const program = (view, place, second, packed) => {
       if (!lines.length) return then.replaceChildren(...first);
       then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same || doubtful ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
       // What the copies read and write is not in a recording, so nothing holds them back.
-      if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: copies that leave their stream no longer wait for its kernels, even where they have to" }));
+      if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: such copies wait for no kernel, even where they have to" }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
       second.show(view.changed(), `what if: ${inWords(lines)}`, "what-if");
     } catch (error) {
