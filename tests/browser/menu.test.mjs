@@ -178,7 +178,7 @@ test("the address brings back what if, and what is compared", async () => {
   await again.page.evaluate(() => (location.hash = "#beside=1,20000"));
   await says(again.page.locator(".sl-beside-head b"), /^aligned, 20 µs later:$/);
   await again.page.evaluate(() => (location.hash = "#beside=7"));
-  await says(again.page.locator(".sl-refused").first(), /^item 8 of this address is not in the page/);
+  await says(again.page.locator(".sl-refused").first(), /^item 8 is not in the page/);
   await again.page.evaluate(() => (location.hash = "#"));
   await harness.eventually(async () => !(await again.page.locator(".sl-beside").isVisible()), "the second timeline stayed");
   for (const each of [visit, again]) await each.close();

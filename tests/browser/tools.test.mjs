@@ -110,7 +110,7 @@ test("what is printed is of what is shown, an address of what is there, and a te
   assert.doesNotMatch(await area.inputValue(), /nonsense/);
   await area.press("Escape");
   await visit.page.evaluate(() => (location.hash = "#item=4&slice=1&marks=137000"));
-  await says(visit.page.locator(".sl-refused"), /^item 5 of this address is not in the page/);
+  await says(visit.page.locator(".sl-refused"), /^item 5 is not in the page/);
   const shown = await state(visit.page.locator(".sl-canvas"));
   assert.equal(shown.slice ?? "", "");
   await visit.close();
@@ -444,7 +444,7 @@ test("the address of a program says which one it is, and what was edited is not 
   await area.fill(RACE.replace("120us", "240us"));
   await holds(/program=edited/);
   const unknown = await other(await hash());
-  await says(unknown.page.locator(".sl-refused"), /the edited program of this address is not in the page/);
+  await says(unknown.page.locator(".sl-refused"), /the edited program is not in the page/);
   await unknown.close();
   // Steps back end where the program was another one.
   await area.press("Escape");
@@ -1139,7 +1139,7 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
   // While a text is wrong the code is that of the program before, and says so.
   const [good, area] = [await code.innerText(), visit.page.locator(".sl-source")];
   await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
-  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nUntil then all else shows the program as it was\.$/);
+  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nAll else shows the program as it was\.$/);
   assert.deepEqual([await code.innerText(), await code.evaluate((c) => getComputedStyle(c).borderTopStyle)], [good, "dashed"]);
   await area.fill(RACE);
   await harness.eventually(async () => (await code.evaluate((c) => getComputedStyle(c).borderTopStyle)) === "solid", "the code still looks old");

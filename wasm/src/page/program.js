@@ -297,7 +297,7 @@ const program = (view, place, second, packed) => {
     } catch (error) {
       message = String(error?.message ?? error);
     }
-    wrong.textContent = message && `${message}\nUntil then all else shows the program as it was.`;
+    wrong.textContent = message && `${message}\nAll else shows the program as it was.`;
     wrong.hidden = !message;
     area.setAttribute("aria-invalid", String(message !== ""));
     coded.classList.toggle("is-old", message !== "");

@@ -373,7 +373,7 @@ const tools = (view, place, alone, { module, examples }) => {
       shown(stack, told.stack.length);
       name.textContent = words;
       shown(name, words);
-      say(asked, "li", frames.length || !words ? frames : ["the file does not say who asked for it"]);
+      say(asked, "li", frames.length || !words ? frames : ["not in the file"]);
       shown(asked, words);
     }
     if (told.hits === null || told.hits === undefined) {
@@ -483,7 +483,7 @@ const tools = (view, place, alone, { module, examples }) => {
   update();
 };
 
-const missing = (item) => `item ${item + 1} of this address is not in the page: open its file first`;
+const missing = (item) => `item ${item + 1} is not in the page: open its file first`;
 
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
 const whole = (view, place, { arranged, search, find, second, text, refuse }) => {
@@ -507,7 +507,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     const isOpened = chosen !== view.item();
     if (isOpened) view.open(chosen);
     if (!text.becomes(wanted.get("program") ?? "")) {
-      refuse(["the edited program of this address is not in the page"]);
+      refuse(["the edited program is not in the page"]);
       return;
     }
     if (isOpened) first = view.times().join();

@@ -16,10 +16,8 @@ impl Timeline<'_> {
         let row = &self.rows.rows[r];
         let (top, height) = self.frame.track(r, 0);
         let top = top - self.scroll;
-        let of =
-            |f: fn(f64, f64) -> f64| row.samples.iter().map(|(_, value)| *value).reduce(f).unwrap_or(0.0);
-        let (lowest, highest) = (of(f64::min), of(f64::max));
-        let (least, most) = (lowest.min(0.0), highest.max(0.0));
+        let of = |f: fn(f64, f64) -> f64| row.samples.iter().map(|(_, value)| *value).fold(0.0, f);
+        let (least, most) = (of(f64::min), of(f64::max));
         let scale = if most > least { (height - 2.0) / (most - least) } else { 0.0 };
         let y = |value: f64| top + height - 1.0 - (value - least) * scale;
         let (g, width) = (self.frame.gutter, self.frame.plot_width);
@@ -69,9 +67,7 @@ impl Timeline<'_> {
             Some(row.samples[after.checked_sub(1)?].1)
         });
         let then = then.map_or(String::new(), |value| format!("{}, ", amount(&row.name, value)));
-        let below =
-            if lowest < 0.0 { format!("least {}, ", amount(&row.name, lowest)) } else { String::new() };
-        let label = format!("{then}{below}greatest {}", amount(&row.name, highest));
+        let label = format!("{then}greatest {}", amount(&row.name, most));
         let wide = text::width(&label, LABEL, false);
         if wide + 12.0 < width {
             let (right, middle) = (g + width - 6.0, top + height / 2.0);
@@ -169,17 +165,6 @@ mod tests {
         let x = app.plot().0 + app.view().x_from_time(50_000);
         app.pointer_moved(x, 300.0);
         assert_eq!(label(&app), "976.56 KiB, greatest 3.81 MiB", "under the pointer");
-    }
-
-    #[test]
-    fn a_counter_below_nothing_says_how_far() {
-        let label = |values: &[f64]| {
-            let app = app(&(1..).zip(values).map(|(k, &value)| (k * 10_000, -value)).collect::<Vec<_>>());
-            let found = app.scene().texts().find(|t| t.text.contains("greatest")).map(|t| t.text.clone());
-            found.unwrap()
-        };
-        assert_eq!(label(&[3.0, 5.5, 4.0]), "least -5.5, greatest -3");
-        assert_eq!(label(&[3.0, -2048.0]), "least -3, greatest 2 KiB");
     }
 
     #[test]
