@@ -586,7 +586,7 @@ fn nearest(error: &clap::Error) -> Option<String> {
 
 /// Whether a suggestion is what was meant: most of its letters are those that were typed, in that order.
 fn is_near(error: &clap::Error, suggested: &str) -> bool {
-    let typed = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::InvalidValue]
+    let typed = [ContextKind::InvalidSubcommand, ContextKind::InvalidValue, ContextKind::InvalidArg]
         .into_iter()
         .find_map(|kind| match error.get(kind)? {
             ContextValue::String(text) => Some(text.clone()),
