@@ -187,7 +187,7 @@ const tools = (view, place, alone, { module, examples }) => {
       view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
-      hits.textContent = error.message;
+      hits.textContent = error.message ?? error;
       hits.classList.add("is-bad");
       search.setAttribute("aria-invalid", "true");
     }
