@@ -139,7 +139,7 @@ impl TimeView {
     /// The view with the whole of `[first, last]` in sight where that is no longer, and little beside it where it is not much longer:
     /// what is zoomed out to comes in little by little.
     #[must_use]
-    pub fn in_sight(&self, first: i64, last: i64) -> TimeView {
+    pub(crate) fn in_sight(&self, first: i64, last: i64) -> TimeView {
         let (x0, x1) = (self.x_from_time(first), self.x_from_time(last));
         let room = (x1 - x0 - self.width_px).abs().min(self.width_px);
         self.pan((x0 - room).max(0.0) + (x1 + room - self.width_px).min(0.0))

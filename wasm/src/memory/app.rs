@@ -524,8 +524,7 @@ impl MemoryApp {
             Some(Item::Storage(storage)) => {
                 self.select(None);
                 self.storage = Some(storage);
-                let device = self.map.device_of(storage);
-                if let (Some(device), Some(over)) = (device, &mut self.over_time)
+                if let (Some(device), Some(over)) = (self.map.device_of(storage), &mut self.over_time)
                     && over.follow(device)
                 {
                     self.show_moment();
