@@ -10,6 +10,7 @@ mod lists;
 mod misuse;
 mod moves;
 mod ordering;
+mod peers;
 mod pipelines;
 mod safety;
 mod scattered;

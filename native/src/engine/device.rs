@@ -23,7 +23,17 @@ pub(super) struct Block {
     /// Streams beside the home one that have used it.
     others: Mutex<Vec<Held>>,
     /// The last copy that reads it of each stream of an engine's own.
-    reads: Mutex<Vec<(Stream, Event)>>,
+    reads: Mutex<Vec<Read>>,
+}
+
+/// A copy that reads a block on a stream that no caller knows.
+///
+/// One writer's wait orders no other one, who may write another part on another stream: the copy stays noted until it is over.
+struct Read {
+    stream: Held,
+    done: Event,
+    /// The stream that waited for it last, which need not do so again.
+    waited: Option<Held>,
 }
 
 impl Block {
@@ -60,8 +70,13 @@ impl Block {
     pub(super) fn read_on(&self, stream: &Stream) -> Result<(), CudaError> {
         let done = Event::after(stream)?;
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        reads.retain(|(other, _)| other != stream);
-        reads.push((stream.clone(), done));
+        // What the stream was given before is over before this is.
+        reads.retain(|read| read.stream.stream() != stream);
+        // Now and then, so that a block which outlives many streams does not keep them.
+        if reads.len() == reads.capacity() {
+            reads.retain(|read| !read.done.is_done().unwrap_or(false));
+        }
+        reads.push(Read { stream: Held::new(stream), done, waited: None });
         Ok(())
     }
 
@@ -69,8 +84,14 @@ impl Block {
     pub(super) fn written_on(&self, stream: &Stream) -> Result<(), CudaError> {
         self.used_on(stream);
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        reads.iter().try_for_each(|(_, done)| stream.wait(done))?;
-        reads.clear();
+        for read in reads.iter_mut() {
+            // A stream that is another one on each thread has waited on one of them alone.
+            let has_waited = read.waited.as_ref().is_some_and(|waited| waited.stream() == stream);
+            if !has_waited || stream.is_per_thread() {
+                stream.wait(&read.done)?;
+                read.waited = Some(Held::new(stream));
+            }
+        }
         Ok(())
     }
 
