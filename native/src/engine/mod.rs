@@ -19,6 +19,9 @@
 //! **Order:** every call takes a stream. On the device the transfer comes after what that stream was given before, and
 //! before what it is given next.
 //!
+//! **Threads:** calls are made from any thread. What waits takes up nothing else meanwhile, also on a thread of a rayon pool: where
+//! several threads copy, such a call starts one that waits in its place.
+//!
 //! **Watching:** calls that end in `_with` or `_watched`, and [`Engine::upload_file`], tell how far they are and can be stopped
 //! ([`Watch`]); lists and move plans as one.
 //!

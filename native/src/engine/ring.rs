@@ -75,7 +75,8 @@ pub(super) struct Ring {
 pub struct Watch<'a> {
     /// Told the bytes that are done and the bytes in all, from any thread, at most once for each chunk.
     ///
-    /// It stands in the middle of the transfer: transfers that it asks an engine for are refused.
+    /// It stands in the middle of the transfer: transfers that it asks an engine for are refused, and it must not wait for a thread that
+    /// waits for an engine. Threads are started for a large transfer that tells somebody, so that none of a pool's calls this.
     pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
     /// Set to stop: what is in flight is waited for, then the transfer ends with [`EngineError::Cancelled`].
     pub cancel: Option<&'a AtomicBool>,
@@ -403,7 +404,10 @@ impl Ring {
             }
             after.lock().unwrap_or_else(PoisonError::into_inner).extend(recorder.map(Recorder::release));
         };
-        let ran = panic::catch_unwind(AssertUnwindSafe(|| workers.run(n_lanes, &of_lane)));
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| match watch.progress {
+            Some(_) => workers.run_apart(n_lanes, &of_lane),
+            None => workers.run(n_lanes, &of_lane),
+        }));
         for released in after.into_inner().unwrap_or_else(PoisonError::into_inner) {
             recorder.iter().for_each(|recorder| recorder.acquire(&released));
         }

@@ -113,6 +113,20 @@ fn look_out(calls: &AtomicUsize, seen: usize) {
     }
 }
 
+/// Whether the calling thread is of a pool of rayon's, whosever it is.
+fn is_of_rayon() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
+/// A thread that does `work`; none where the system has no more of them.
+fn started<'scope, 'env>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    k: usize,
+    work: impl FnOnce() + Send + 'scope,
+) -> Option<std::thread::ScopedJoinHandle<'scope, ()>> {
+    std::thread::Builder::new().name(format!("spanlift-copy-{k}")).spawn_scoped(scope, work).ok()
+}
+
 /// Threads could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{count} copy threads: {reason}")]
@@ -164,26 +178,64 @@ impl Workers {
     /// Runs `job` on `n` threads at most, each with a number of its own from 0, which is the calling thread's; returns
     /// when all are done.
     ///
+    /// Nothing else runs on the calling thread meanwhile. One of rayon's waits for a pool by taking other tasks of its own, which may want
+    /// what it holds: for such a caller a thread that is none takes its part, and it sleeps.
+    ///
     /// # Panics
     /// Passes on the panic of a job once the others are done.
     pub(crate) fn run(&self, n: usize, job: &(impl Fn(usize) + Sync)) {
         match &self.pool {
-            Some(pool) if n > 1 => {
-                let seen = self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-                pool.in_place_scope(|scope| {
-                    for k in 1..n.min(self.count) {
-                        let calls = Arc::clone(&self.calls);
-                        scope.spawn(move |_| {
-                            job(k);
-                            // In its own queue, so that it is what this thread takes next.
-                            rayon::spawn(move || look_out(&calls, seen));
-                        });
-                    }
-                    job(0);
+            Some(pool) if n > 1 && is_of_rayon() => {
+                let all = std::thread::scope(|scope| {
+                    // Refused, all of it is done here, one after the other.
+                    let thread = started(scope, 0, || self.spread(pool, n, job));
+                    thread.map(std::thread::ScopedJoinHandle::join)
                 });
+                match all {
+                    Some(Ok(())) => {}
+                    Some(Err(payload)) => std::panic::resume_unwind(payload),
+                    None => (0..n.min(self.count)).for_each(job),
+                }
             }
+            Some(pool) if n > 1 => self.spread(pool, n, job),
             _ => job(0),
         }
+    }
+
+    /// The same on threads that are none of a pool's, for jobs that call what is the caller's: that may ask rayon to do something, which
+    /// on a pool's thread takes that pool's other tasks meanwhile, and so may wait for what the job itself has.
+    ///
+    /// # Cost
+    /// Threads are started and end.
+    ///
+    /// # Panics
+    /// As [`Workers::run`].
+    pub(crate) fn run_apart(&self, n: usize, job: &(impl Fn(usize) + Sync)) {
+        let first = usize::from(!is_of_rayon());
+        std::thread::scope(|scope| {
+            let refused = |k: &usize| {
+                let k = *k;
+                started(scope, k, move || job(k)).is_none()
+            };
+            let here: Vec<usize> = (first..n.clamp(1, self.count)).filter(refused).collect();
+            (0..first).chain(here).for_each(job);
+        });
+    }
+
+    /// The same from a thread that is none of rayon's.
+    fn spread(&self, pool: &rayon::ThreadPool, n: usize, job: &(impl Fn(usize) + Sync)) {
+        let seen = self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        pool.in_place_scope(|scope| {
+            for k in 1..n.min(self.count) {
+                let calls = Arc::clone(&self.calls);
+                scope.spawn(move |_| {
+                    job(k);
+                    // In its own queue, so that it is what this thread takes next.
+                    rayon::spawn(move || look_out(&calls, seen));
+                });
+            }
+            job(0);
+        });
     }
 
     /// Copies all of `from`, on as many threads as it is worth waking.

@@ -168,3 +168,43 @@ fn calls_in_a_row_from_several_threads_are_all_done() {
     });
     assert_eq!(done.load(Ordering::Relaxed), 4 * 200 * 3);
 }
+
+/// The pool's one thread waits for others of an engine's, and does not take its own pool's next task for that.
+#[test]
+#[cfg_attr(miri, ignore = "threads of rayon, which are not ours to look into")]
+fn a_caller_from_a_pool_takes_none_of_its_tasks_meanwhile() {
+    let workers = Workers::new(3).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (begun, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    pool.scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|_| {
+                most.fetch_max(begun.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                workers.run(3, &|k| {
+                    std::thread::sleep(Duration::from_millis(if k == 0 { 0 } else { 2 }));
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+                begun.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!((most.into_inner(), done.into_inner()), (1, 30));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "threads of rayon, which are not ours to look into")]
+fn jobs_apart_are_on_no_pool_s_thread_whoever_calls() {
+    let workers = Workers::new(3).unwrap();
+    let all = || {
+        let seen = Mutex::new(Vec::new());
+        workers.run_apart(5, &|k| {
+            assert!(rayon::current_thread_index().is_none());
+            seen.lock().unwrap().push(k);
+        });
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2]);
+    };
+    all();
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(all);
+}
