@@ -81,11 +81,19 @@ impl Held {
     pub(crate) fn is_over(&self) -> bool {
         let queue = &self.0.0;
         // Where all handles are held there is nobody to make another that is not.
-        let is_left = Arc::strong_count(queue) == *self.0.n_held();
+        let is_left = are_all_held(queue, &queue.held);
         // What the last of the others did comes before what is asked now.
         fence(Ordering::Acquire);
         is_left && queue.is_own && self.0.is_done().unwrap_or(false)
     }
+}
+
+/// Whether so many of the handles as are held are all that there are.
+///
+/// They are counted while none of the held ones comes or goes: one that came between the two counts would stand for one that is not.
+fn are_all_held<T>(handles: &Arc<T>, held: &Mutex<usize>) -> bool {
+    let n_held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::strong_count(handles) == *n_held
 }
 
 impl Drop for Held {
@@ -440,5 +448,34 @@ impl Event {
         let calls = self.context().calls()?;
         self.context().bind_once()?;
         Ok(calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// A handle that nobody holds is there all the time, whoever else takes and drops held ones.
+    #[test]
+    fn handles_are_counted_as_they_are_at_one_time() {
+        let handle = Arc::new(Mutex::new(0));
+        let has_ended = AtomicBool::new(false);
+        let rounds = if cfg!(miri) { 20 } else { 200_000 };
+        let n_wrong = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    // As `Held` does it.
+                    let other = Arc::clone(&handle);
+                    *other.lock().unwrap() += 1;
+                    *other.lock().unwrap() -= 1;
+                }
+            });
+            let n_wrong = (0..rounds).filter(|_| are_all_held(&handle, &handle)).count();
+            has_ended.store(true, Ordering::Relaxed);
+            n_wrong
+        });
+        assert_eq!(n_wrong, 0);
     }
 }
