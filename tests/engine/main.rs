@@ -15,6 +15,7 @@ mod peers;
 mod pipelines;
 mod safety;
 mod scattered;
+mod shortage;
 mod threads;
 mod transfers;
 

@@ -40,6 +40,14 @@ pub enum MeasureError {
     /// The driver did not do what it was asked.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+    /// The host has not as much memory as copies of these sizes take.
+    #[error(
+        "{needed} bytes more of the host's memory are needed, and it has not as many: smaller copies take less"
+    )]
+    OutOfHostMemory {
+        /// What was asked for.
+        needed: usize,
+    },
     /// Larger copies did not take longer.
     #[error("the times of {0} do not grow with the sizes: nothing can be said of the rate")]
     Rate(&'static str),
@@ -152,26 +160,35 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
     Ok(Value::Object(figures))
 }
 
+/// Bytes that are written, so that their pages are there.
+fn filled(needed: usize) -> Result<Vec<u8>, MeasureError> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(needed).map_err(|_| MeasureError::OutOfHostMemory { needed })?;
+    bytes.resize(needed, 1);
+    Ok(bytes)
+}
+
 /// GB/s of threads that each copy a range of their own out of these, beginning together.
-fn side_by_side(parts: &[Vec<u8>], threads: usize) -> f64 {
+fn side_by_side(parts: &[Vec<u8>], threads: usize) -> Result<f64, MeasureError> {
     let gate = Barrier::new(threads);
     let one = |k: usize| {
         let from = &parts[k % parts.len()];
         // Each thread's own stretch: what another one reads is in a cache for both.
         let n = from.len() / threads.div_ceil(parts.len());
         let at = k / parts.len() * n;
-        // Written, so that its pages are there.
-        let mut to = vec![1u8; n];
+        let to = filled(n);
+        // Also who has nothing to copy to: the others wait for all.
         gate.wait();
+        let mut to = to?;
         let begun = Instant::now();
         to.copy_from_slice(std::hint::black_box(&from[at..at + n]));
         std::hint::black_box(&mut to);
-        n as f64 / begun.elapsed().as_nanos().max(1) as f64
+        Ok(n as f64 / begun.elapsed().as_nanos().max(1) as f64)
     };
     let one = &one;
     std::thread::scope(|scope| {
         let copying: Vec<_> = (0..threads).map(|k| scope.spawn(move || one(k))).collect();
-        copying.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum()
+        copying.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0))).sum()
     })
 }
 
@@ -281,7 +298,7 @@ impl Bench {
     /// The driver's staging and the processor's own copies; cold is what lies in no cache.
     fn pageable(&self, profile: &mut Profile) -> Result<(), MeasureError> {
         let n = self.largest;
-        let mut parts: Vec<Vec<u8>> = (0..PARTS).map(|_| vec![1u8; n]).collect();
+        let mut parts = (0..PARTS).map(|_| filled(n)).collect::<Result<Vec<_>, _>>()?;
         let small = (n / 16).max(1);
         let [s, _] = &self.streams;
         let [a, _] = &self.device;
@@ -289,7 +306,7 @@ impl Bench {
         let cold = middle(|part| s.upload_and_wait(a, &mut parts[part], n))? / n as f64;
         profile.put("stage_hot_bw", 1.0 / hot, "pageable copies of one small range, again and again");
         profile.put("stage_cold_bw", (1.0 / cold).min(1.0 / hot), "pageable copies of large ranges in turn");
-        let mut target = vec![0u8; n];
+        let mut target = filled(n)?;
         let mut copied = |from: &[u8]| {
             target[..from.len()].copy_from_slice(from);
             std::hint::black_box(&mut target);
@@ -301,7 +318,7 @@ impl Bench {
         profile.put("host_memcpy_cold_bw", cold, "one thread's copies of large ranges in turn");
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS);
         let how = format!("copies of large ranges by {threads} threads side by side");
-        profile.put("host_memcpy_cap_bw", side_by_side(&parts, threads).max(cold), &how);
+        profile.put("host_memcpy_cap_bw", side_by_side(&parts, threads)?.max(cold), &how);
         Ok(())
     }
 
@@ -340,8 +357,8 @@ impl Bench {
         profile.put("host_free_per_4k", free / pages(self.largest) / 1e3, largest);
         let mut lock = f64::INFINITY;
         for _ in 0..ROUNDS {
-            // Written, so that its pages are there: what is measured is the locking.
-            let bytes = vec![1u8; self.largest].into_boxed_slice();
+            // With its pages there: what is measured is the locking.
+            let bytes = filled(self.largest)?.into_boxed_slice();
             let begun = Instant::now();
             let block = HostBlock::register(&self.context, bytes)?;
             lock = lock.min(begun.elapsed().as_nanos() as f64);

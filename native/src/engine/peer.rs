@@ -152,10 +152,11 @@ fn staged<T: Pod>(
         return Ok(());
     }
     from.used_on(producer);
-    let bytes = slot::fetch_staged(producer, (from.block.memory(), from.at), n)?;
-    slot::send_staged(consumer, (to.memory(), 0), n, |sent| {
-        sent.copy_from_slice(&bytes);
-        Ok(())
+    slot::fetch_staged(producer, (from.block.memory(), from.at), n, |at, bytes| {
+        slot::send_staged(consumer, (to.memory(), at), bytes.len(), |_, sent| {
+            sent.copy_from_slice(bytes);
+            Ok(())
+        })
     })
 }
 

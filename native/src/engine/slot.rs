@@ -125,8 +125,9 @@ impl Slot {
         if !self.is_passed_on {
             return Ok(());
         }
+        let is_gone = |error: &EngineError| matches!(error, EngineError::Cuda(error) if error.is_sticky());
         match self.settle() {
-            Err(error) if self.state == State::Lost || error.is_the_end() => {
+            Err(error) if self.state == State::Lost || is_gone(&error) => {
                 let block = HostBlock::new(context, self.len)
                     .map_err(|reason| EngineError::PinnedRefused { needed: self.len, reason })?;
                 *self = Slot::cut(context, block, 1, self.planted)?.swap_remove(0);
@@ -274,47 +275,77 @@ impl Slot {
     }
 }
 
-/// Lets the driver send bytes that `fill` writes, and waits: from memory of ours, which can be left to a device that is
-/// lost; the caller's cannot.
+/// Bytes that the driver is let stage at a time: enough that waiting for each of them costs little beside it.
+pub(super) const STAGED: usize = 4 << 20;
+
+/// Memory of ours that the driver stages from or to, for a transfer of `n` bytes: it can be left to a device that is lost; the caller's
+/// cannot.
+fn staging(n: usize) -> Result<ManuallyDrop<Vec<u8>>, EngineError> {
+    let mut bytes = Vec::new();
+    let needed = n.min(STAGED);
+    bytes.try_reserve_exact(needed).map_err(|_| EngineError::OutOfHostMemory { needed })?;
+    bytes.resize(needed, 0);
+    Ok(ManuallyDrop::new(bytes))
+}
+
+/// Lets the driver send bytes that `fill` writes from each of these on, and waits.
 pub(super) fn send_staged(
     stream: &Stream,
     (block, at): (&DeviceBlock, usize),
     n: usize,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), EngineError>,
+    mut fill: impl FnMut(usize, &mut [u8]) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
-    let mut bytes = ManuallyDrop::new(vec![0u8; n]);
-    if let Err(error) = fill(&mut bytes) {
-        drop(ManuallyDrop::into_inner(bytes));
-        return Err(error);
-    }
+    let mut bytes = staging(n)?;
     stream.note_staged(&bytes);
-    stream.note_staged_access(&bytes, true);
-    let from = Place::Raw(bytes.as_mut_ptr());
-    // SAFETY: nobody else has the vector. It is dropped below once the stream is idle, and never if that is not known.
-    let called = unsafe { stream.copy(Place::Device(block, at), from, n) };
-    stream.synchronize()?;
+    let mut sent = Ok(());
+    for start in (0..n).step_by(STAGED) {
+        let piece = STAGED.min(n - start);
+        sent = fill(start, &mut bytes[..piece]);
+        if sent.is_err() {
+            break;
+        }
+        stream.note_staged_access(&bytes[..piece], true);
+        let from = Place::Raw(bytes.as_mut_ptr());
+        // SAFETY: nobody else has the vector, which has so many bytes (`staging`). It is written again or dropped below once the stream
+        // is idle, and never if that is not known.
+        let called = unsafe { stream.copy(Place::Device(block, at + start), from, piece) };
+        stream.synchronize()?;
+        sent = called.map_err(EngineError::from);
+        if sent.is_err() {
+            break;
+        }
+    }
     // Dropping it is a write too: the memory may become somebody else's.
     stream.note_staged_access(&bytes, true);
     stream.note_unstaged(&bytes);
     drop(ManuallyDrop::into_inner(bytes));
-    Ok(called?)
+    sent
 }
 
-/// The same way back: the bytes that were brought.
+/// The same way back: `drain` is lent what was brought, from each of these bytes on.
 pub(super) fn fetch_staged(
     stream: &Stream,
     (block, at): (&DeviceBlock, usize),
     n: usize,
-) -> Result<Vec<u8>, EngineError> {
-    let mut bytes = ManuallyDrop::new(vec![0u8; n]);
+    mut drain: impl FnMut(usize, &[u8]) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let mut bytes = staging(n)?;
     stream.note_staged(&bytes);
-    let to = Place::Raw(bytes.as_mut_ptr());
-    // SAFETY: nobody else has the vector. It is read and dropped once the stream is idle, and never if that is not known.
-    let called = unsafe { stream.copy(to, Place::Device(block, at), n) };
-    stream.synchronize()?;
-    let bytes = ManuallyDrop::into_inner(bytes);
-    stream.note_staged_access(&bytes, false);
+    let mut drained = Ok(());
+    for start in (0..n).step_by(STAGED) {
+        let piece = STAGED.min(n - start);
+        let to = Place::Raw(bytes.as_mut_ptr());
+        // SAFETY: nobody else has the vector, which has so many bytes (`staging`). It is read, written again and dropped once the stream
+        // is idle, and never if that is not known.
+        let called = unsafe { stream.copy(to, Place::Device(block, at + start), piece) };
+        stream.synchronize()?;
+        stream.note_staged_access(&bytes[..piece], false);
+        drained = called.map_err(EngineError::from).and_then(|()| drain(start, &bytes[..piece]));
+        if drained.is_err() {
+            break;
+        }
+    }
     stream.note_unstaged(&bytes);
-    called?;
-    Ok(bytes)
+    drop(ManuallyDrop::into_inner(bytes));
+    drained
 }
