@@ -133,6 +133,40 @@ fn every_call_after_a_fork_is_refused() {
     });
 }
 
+/// Streams and events too, which a thread asks for without the engine: what it was bound to is copied along with it.
+#[test]
+#[cfg(unix)]
+fn streams_and_events_are_refused_after_a_fork() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        let (stream, event) =
+            (engine.stream().clone(), Event::new(engine.context(), Timing::Off).expect("an event"));
+        event.record(&stream).expect("recorded");
+        stream.synchronize().expect("idle");
+        let (driver, context) = (*driver, engine.context().clone());
+        let asked = move || {
+            let n_calls = || driver.report().calls.values().sum::<u64>();
+            let before = n_calls();
+            let told = [
+                stream.synchronize().is_err(),
+                stream.is_done().is_err(),
+                stream.wait(&event).is_err(),
+                event.record(&stream).is_err(),
+                event.synchronize().is_err(),
+                event.is_done().is_err(),
+                Event::after(&stream).is_err(),
+                Stream::new(&context, StreamKind::NonBlocking).is_err(),
+            ];
+            let n_asked = u8::try_from(n_calls() - before).unwrap_or(99);
+            told.iter()
+                .position(|is_refused| !is_refused)
+                .map_or(n_asked, |k| u8::try_from(100 + k).unwrap_or(255))
+        };
+        assert_eq!(kit::in_a_copy(asked), 0, "calls of the driver, or from 100 on which one was not refused");
+        there_and_back(&engine, 100_000);
+    });
+}
+
 /// What the copy of a process drops is the first one's: nothing of it is given back, and nobody is waited for.
 #[test]
 #[cfg(unix)]

@@ -184,6 +184,8 @@ struct Pool {
     handle: Option<CUmemoryPool>,
     /// Devices whose kernels may touch its memory.
     guests: Vec<Handle>,
+    /// Devices that the driver lets have no part of it.
+    strangers: Vec<Handle>,
 }
 
 // SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
@@ -285,8 +287,12 @@ impl Context {
         self.0.handle
     }
 
-    /// The table of calls, unless the context is lost.
+    /// The table of calls, unless the context is lost or another process's.
     pub(super) fn calls(&self) -> Result<&'static Calls, CudaError> {
+        // Of whatever is about to be asked: what a thread was bound to is copied along with it.
+        if !self.is_here() {
+            return Err(CudaError::Argument("a context in the copy of the process that asked for it"));
+        }
         match self.lost() {
             None => Ok(self.0.calls),
             Some(first) => Err(CudaError::Lost { ordinal: self.ordinal(), first: first.clone() }),
@@ -342,9 +348,6 @@ impl Context {
     /// The context is lost, the driver refuses, or this is the copy of the process that asked for the context.
     pub fn bind(&self) -> Result<(), CudaError> {
         let calls = self.calls()?;
-        if !self.is_here() {
-            return Err(CudaError::Argument("a context in the copy of the process that asked for it"));
-        }
         // SAFETY: the handle is the live one of this owner.
         self.answer("cuCtxSetCurrent", unsafe { (calls.set_current)(self.handle()) })?;
         BOUND.set(self.0.number);
@@ -398,31 +401,40 @@ impl Context {
     }
 
     /// Lets kernels of this device use memory of `peer` directly, what its streams allocate too; `false` where the
-    /// devices cannot.
+    /// devices cannot, or the driver does not let them: for a device that has as many peers as it may, say. That it does not is asked once.
     ///
     /// Copies between devices need it only to go the short way.
     ///
     /// # Errors
     /// As [`Context::synchronize`].
     pub fn enable_peer(&self, peer: &Context) -> Result<bool, CudaError> {
-        if self.is(peer) || !self.driver().can_access_peer(self.ordinal(), peer.ordinal()) {
+        if self.is(peer) {
             return Ok(false);
         }
         self.same_driver(peer)?;
-        self.bind()?;
-        // SAFETY: the handle is the live one of `peer`, and this driver's; flags must be 0.
-        match unsafe { (self.0.calls.enable_peer)(peer.handle(), 0) } {
-            Failure::PEER_ENABLED => {}
-            code => self.answer("cuCtxEnablePeerAccess", code)?,
-        }
+        let calls = self.calls()?;
         let mut pool = peer.locked_pool();
-        if !pool.guests.contains(&self.0.device) {
-            if let Some(handle) = pool.handle {
-                peer.let_in(handle, self.0.device)?;
-            }
-            pool.guests.push(self.0.device);
+        if pool.guests.contains(&self.0.device) || pool.strangers.contains(&self.0.device) {
+            return Ok(pool.guests.contains(&self.0.device));
         }
-        Ok(true)
+        let enable = || {
+            if !self.driver().can_access_peer(self.ordinal(), peer.ordinal()) {
+                return Ok(false);
+            }
+            self.bind()?;
+            // SAFETY: the handle is the live one of `peer`, and this driver's; flags must be 0.
+            match unsafe { (calls.enable_peer)(peer.handle(), 0) } {
+                Failure::PEER_ENABLED => {}
+                code => self.answer("cuCtxEnablePeerAccess", code)?,
+            }
+            pool.handle.map_or(Ok(()), |handle| peer.let_in(handle, self.0.device)).map(|()| true)
+        };
+        let is_let_in = match enable() {
+            Err(error) if error.failure().is_some_and(Failure::is_no_peer) => false,
+            other => other?,
+        };
+        if is_let_in { &mut pool.guests } else { &mut pool.strangers }.push(self.0.device);
+        Ok(is_let_in)
     }
 
     /// Whether streams allocate and free in their order: out of a memory pool of this context's own, which keeps what is freed

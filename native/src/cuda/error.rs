@@ -25,6 +25,12 @@ impl Failure {
     /// Peer access is on already.
     pub(crate) const PEER_ENABLED: u32 = 704;
 
+    /// Whether the driver lets a device have no part of another's memory: it cannot (217, 801), may not (800), or has as many peers as
+    /// it may have (711).
+    pub(crate) fn is_no_peer(&self) -> bool {
+        matches!(self.code, 217 | 711 | 800 | 801)
+    }
+
     /// Whether the context is unusable from here on.
     ///
     /// The documentation says of each of these codes that the process or the context must be ended, or that existing

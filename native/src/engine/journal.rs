@@ -46,6 +46,8 @@ pub(super) enum By {
     Plan,
     /// From one device to the other through the host.
     Hops,
+    /// From one device to the other at once.
+    Direct,
     /// Within the device by a call for each tensor.
     Calls,
 }
@@ -57,7 +59,8 @@ impl Done {
     }
 }
 
-/// What a call did: one transfer, or one for each stretch of a move plan, or for each kind of piece of a list.
+/// What a call did: one transfer, or one for each stretch of a move plan, for each kind of piece of a list, or for each part of one that
+/// came home.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Call {
     /// In their order, the first [`Call::KEPT`] of them.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytemuck::Pod;
 use spanlift::Bytes;
 use spanlift::advise::transfer::{Calibration, Caps, Explain, Plan, Request, choose};
+use spanlift::machine::{Grade, Machine, Source};
 use spanlift::program::StreamKind;
 
 use crate::cuda::{Context, CudaError, Driver, MemoryInfo, Recorder, Stream};
@@ -91,8 +92,8 @@ pub(super) struct Inner {
     caps: Caps,
     /// What could not be had at open.
     notes: Vec<String>,
-    /// Streams to other devices; none for those that are out of reach. Their contexts are kept, so that none is another's.
-    pub(super) pairs: Mutex<Vec<(Context, Option<Stream>)>>,
+    /// Streams to other devices that are in reach. Their contexts are kept, so that none is another's.
+    pub(super) pairs: Mutex<Vec<(Context, Stream)>>,
     planted: Planted,
     journal: Arc<Journal>,
 }
@@ -200,16 +201,24 @@ impl Engine {
 
     /// What the engine would do for a request, and what it would not.
     pub fn explain(&self, request: &Request) -> Explain {
-        self.explained(request, self.plan(request))
+        self.explained(request, By::Plan)
     }
 
-    fn explained(&self, request: &Request, plan: Plan) -> Explain {
-        let explain = Explain::new(request, &self.0.calibration, plan);
-        Explain { notes: self.0.notes.clone(), ..explain }
+    fn explained(&self, request: &Request, by: By) -> Explain {
+        let mut notes = self.0.notes.clone();
+        let assumed = self.0.calibration.machine().clone();
+        let assumed = (by == By::Direct).then(|| between(assumed)).flatten();
+        if assumed.is_some() {
+            notes.push(BETWEEN.to_owned());
+        }
+        let calibration = assumed.as_ref().unwrap_or(&self.0.calibration);
+        let plan = choose(request, calibration, &self.caps(by));
+        Explain { notes, ..Explain::new(request, calibration, plan) }
     }
 
     /// What it did last, with the time that it took; of a move plan, which is a transfer for each of its stretches, and of a list of
-    /// copies ([`Engine::copy_all`]) the one that took longest, and a note of how many there were.
+    /// copies ([`Engine::copy_all`]), or one that came home by several ([`Engine::download_all`]), the one that took longest, and a note of
+    /// how many there were.
     ///
     /// The time is the caller's: until the call returned, or until a page-locked buffer was waited for.
     pub fn explain_last(&self) -> Option<Explain> {
@@ -223,13 +232,14 @@ impl Engine {
     }
 
     /// The same for each transfer of the last call, in their order: one, or of a move plan as many as it has stretches, those of a copy
-    /// within the device as one, the first 4096 of them; of a list of copies those with a call each as one, and the others.
+    /// within the device as one, the first 4096 of them; of a list of copies those with a call each as one, and the others; of a list that
+    /// came home what went together, and the copies within the device before it.
     pub fn explain_each(&self) -> Vec<Explain> {
         self.0.journal.last().each.iter().map(|done| self.done(done)).collect()
     }
 
     fn done(&self, Done { request, measured, by }: &Done) -> Explain {
-        Explain { measured: Some(*measured), ..self.explained(request, self.planned(request, *by)) }
+        Explain { measured: Some(*measured), ..self.explained(request, *by) }
     }
 
     /// What ended it, if something did.
@@ -358,9 +368,27 @@ impl Engine {
 
     /// The same where it is known how it goes: through the host is a matter of the pair that is asked for, not of the engine.
     pub(super) fn planned(&self, request: &Request, by: By) -> Plan {
-        let list = self.0.caps.list && by != By::Calls;
-        choose(request, &self.0.calibration, &Caps { peer: by != By::Hops, list, ..self.0.caps })
+        choose(request, &self.0.calibration, &self.caps(by))
     }
+
+    fn caps(&self, by: By) -> Caps {
+        let list = self.0.caps.list && by != By::Calls;
+        Caps { peer: by != By::Hops, list, ..self.0.caps }
+    }
+}
+
+/// What a rate between devices is taken for that nobody measured.
+const BETWEEN: &str = "the rate between the devices was not measured: predicted at the lower one of the ways to the host and from it";
+
+/// A machine whose devices reach each other, as a copy has shown, though its figures have no rate for it; none where they have one.
+fn between(mut machine: Machine) -> Option<Calibration> {
+    if machine.p2p_bw.0 > 0 {
+        return None;
+    }
+    let rate = machine.figure("h2d_bw")?.min(machine.figure("d2h_bw")?);
+    let source = Source { grade: Grade::Assumed, text: Arc::from(BETWEEN) };
+    machine.set("p2p_bw", rate, source).ok()?;
+    Some(Calibration::of(machine))
 }
 
 /// The rings of both directions with as much page-locked memory as there is; the notes say what was refused.

@@ -69,7 +69,13 @@ impl Engine {
         // The block is there for the consumer's stream; the transfer waits for that too.
         let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
         let transfer = self.transfer_stream(other)?;
-        let by = if transfer.is_none() { By::Hops } else { By::Plan };
+        // Within the device, for two engines of one.
+        let is_near = self.context() == other.context();
+        let (route, by) = match &transfer {
+            Some(_) if is_near => (Route::Within, By::Plan),
+            Some(_) => (Route::Peer, By::Direct),
+            None => (Route::Peer, By::Hops),
+        };
         match transfer {
             Some(transfer) => {
                 let done = direct(&transfer, (&ready, &there), consumer, from, block);
@@ -77,26 +83,27 @@ impl Engine {
             }
             None => self.hop(other, (&ready, &there), (producer, consumer), from, block)?,
         }
-        let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
+        let request = Request::one(route, HostMemory::Pinned, Bytes(from.bytes() as u64));
         self.journal().went(request, began, by);
         Ok(())
     }
 
-    /// The stream of the ordered pair from this device to another, or to itself, if they reach each other; asked for at the
+    /// The stream of the ordered pair from this device to another, or to itself, if they reach each other; made at the
     /// first use and kept for the engine's life.
     fn transfer_stream(&self, other: &Engine) -> Result<Option<Stream>, EngineError> {
+        // Two engines of one device are no devices apart: a copy within it is all that there is to do. Those of another device have
+        // memory of their own each, which is opened to this one by itself.
+        let is_near = self.context() == other.context();
+        if !is_near && !self.context().enable_peer(other.context())? {
+            return Ok(None);
+        }
         let mut pairs = self.inner().pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pairs.iter().find(|(context, _)| context == other.context()) {
-            return Ok(stream.clone());
+            return Ok(Some(stream.clone()));
         }
-        // Two engines of one device are no devices apart: a copy within it is all that there is to do.
-        let is_near = self.context() == other.context();
-        let stream = match is_near || self.context().enable_peer(other.context())? {
-            true => Some(Stream::new(self.context(), StreamKind::NonBlocking)?),
-            false => None,
-        };
+        let stream = Stream::new(self.context(), StreamKind::NonBlocking)?;
         pairs.push((other.context().clone(), stream.clone()));
-        Ok(stream)
+        Ok(Some(stream))
     }
 
     /// Two hops through a lane's slots: from this device in the lane's stream, to the other in a stream of its ring.
