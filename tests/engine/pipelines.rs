@@ -259,3 +259,14 @@ fn a_missing_free_edge_is_reported_as_a_race() {
         assert!(driver.finish().found > 0);
     });
 }
+
+#[test]
+fn a_pipeline_that_no_item_may_be_in_is_refused() {
+    kit::alone(&[softcuda::Config::default()], |_| {
+        let engine = engine();
+        let none = Limits { in_flight: 0, ..limits(8) };
+        let told =
+            Pipeline::new(&engine, Mode::DedicatedStreams { slots: 3 }, none, (N, N), copying(&engine));
+        assert!(matches!(told, Err(EngineError::Argument(_))), "{:?}", told.map(|p| p.slots()));
+    });
+}

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use spanlift::advise::transfer::Route;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift_native::cuda::{Recorder, Stream};
 use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Watch};
@@ -168,6 +169,29 @@ fn what_is_issued_is_safe() {
             let program = recorder.program();
             let report = hazard::check(&program, Mode::Contract).expect("well formed");
             assert_eq!(report.verdict(), Verdict::Safe, "{}", program.to_text());
+        }
+    });
+}
+
+/// All of them are told, not the last alone: each by itself, or what came together and the copies before it.
+#[test]
+fn every_transfer_of_a_scattered_list_is_explained() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        for sizes in
+            [&[100_000, 200_000, 300_000][..], &[(4 << 20) + 5, 1000, 2000, 3000, 4000, (4 << 20) + 9]]
+        {
+            let (views, sources) = blocks(&engine, stream, sizes);
+            let mut back = room(&sources);
+            engine.download_all(stream, &views, &mut back).expect("down");
+            let down = engine.explain_each().into_iter().filter(|e| e.request.route == Route::Down);
+            let (n, total) = down.fold((0, 0), |(n, sum), e| (n + 1, sum + e.request.bytes.0));
+            let own: usize = sources.iter().map(Vec::len).sum();
+            assert!(own as u64 <= total && total < own as u64 + 100, "{total} bytes of {own}");
+            assert_eq!(n, 3, "{sizes:?}");
+            let last = engine.explain_last().expect("done").to_string();
+            assert!(last.contains("the longest of "), "{last}");
         }
     });
 }

@@ -208,7 +208,9 @@ impl Engine {
         views: &[DeviceSlice<T>],
     ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
         transfer::sized::<T>()?;
-        let (own, packing) = self.together(stream, views.iter(), ALIGN)?;
+        let mut call = Call { is_list: true, ..Call::default() };
+        let (own, packing) = self.together(stream, views.iter(), ALIGN, &mut call)?;
+        self.journal().called(call);
         let places = packing.places();
         Ok(places.map(|(at, n)| DeviceSlice::new(&own.block, at, n / size_of::<T>())).collect())
     }
@@ -219,6 +221,7 @@ impl Engine {
         stream: &Stream,
         views: impl Iterator<Item = &'v DeviceSlice<T>> + Clone,
         align: usize,
+        call: &mut Call,
     ) -> Result<(DeviceSlice<u8>, Packing), EngineError> {
         let packing = Packing::new(views.clone().map(DeviceSlice::bytes), align)?;
         let own = self.alloc::<u8>(stream, packing.bytes())?.share();
@@ -226,7 +229,7 @@ impl Engine {
             Piece::between((&from.block, from.at), (&own.block, at), n)
         };
         let pieces: Vec<Piece<'_>> = views.zip(packing.places()).map(piece).collect();
-        self.copy_list(stream, &pieces)?;
+        self.during("copies within the device", || self.copy_pieces(stream, &pieces, call))?;
         Ok((own, packing))
     }
 
@@ -239,22 +242,42 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let total = views.iter().fold(0usize, |sum, (view, _)| sum.saturating_add(view.bytes()));
         let mut told = Several::of(watch, total);
+        let mut call = Call { is_list: true, ..Call::default() };
         let is_small = |view: &&DeviceSlice<T>| view.bytes() < APART;
         let is_many = FEWEST <= views.iter().filter(|(view, _)| is_small(view)).count();
         let mut group = Group::default();
         for (view, to) in views {
             if !(is_many && is_small(&view)) {
-                told.part(view.bytes(), |watch| self.download_watched(stream, view, to, watch))?;
+                told.part(view.bytes(), |watch| self.download_one(stream, (view, to), watch, &mut call))?;
                 continue;
             }
             if TOGETHER < group.bytes + view.bytes() {
                 let full = std::mem::take(&mut group);
-                told.part(full.bytes, |watch| self.download_group(stream, full, watch))?;
+                told.part(full.bytes, |watch| self.download_group(stream, full, watch, &mut call))?;
             }
             group.bytes += view.bytes();
             group.views.push((view, to));
         }
-        told.part(group.bytes, |watch| self.download_group(stream, group, watch))
+        told.part(group.bytes, |watch| self.download_group(stream, group, watch, &mut call))?;
+        if call.moved.is_some() {
+            self.journal().called(call);
+        }
+        Ok(())
+    }
+
+    /// One of several that come home.
+    fn download_one<T: Pod>(
+        &self,
+        stream: &Stream,
+        (view, to): (&DeviceSlice<T>, &mut [T]),
+        watch: Watch<'_>,
+        call: &mut Call,
+    ) -> Result<(), EngineError> {
+        let began = Instant::now();
+        self.download_watched(stream, view, to, watch)?;
+        let bytes = Bytes(view.bytes() as u64);
+        call.part(Request::one(Route::Down, HostMemory::Pageable, bytes), began, By::Plan);
+        Ok(())
     }
 
     fn download_group<T: Pod>(
@@ -262,14 +285,18 @@ impl Engine {
         stream: &Stream,
         group: Group<'_, T>,
         watch: Watch<'_>,
+        call: &mut Call,
     ) -> Result<(), EngineError> {
         let Group { bytes, views } = group;
         if FEWEST <= views.len() {
-            match self.together(stream, views.iter().map(|(view, _)| *view), CLOSE) {
+            match self.together(stream, views.iter().map(|(view, _)| *view), CLOSE, call) {
                 Ok((block, packing)) => {
                     let mut to: Vec<&mut [u8]> =
                         views.into_iter().map(|(_, to)| bytemuck::cast_slice_mut(to)).collect();
+                    let (count, n) = (to.len() as u64, Bytes(packing.bytes() as u64));
+                    let began = Instant::now();
                     self.fetch(stream, (&block.block, 0), (&mut to, &packing, HostMemory::Pageable), watch)?;
+                    call.part(Request::many(Route::Down, HostMemory::Pageable, count, n), began, By::Plan);
                     let own = Arc::into_inner(block.block);
                     return self.during("a download", || Ok(own.map_or(Ok(()), Block::end)?));
                 }
@@ -280,7 +307,7 @@ impl Engine {
         }
         let mut told = Several::of(watch, bytes);
         views.into_iter().try_for_each(|(view, to)| {
-            told.part(view.bytes(), |watch| self.download_watched(stream, view, to, watch))
+            told.part(view.bytes(), |watch| self.download_one(stream, (view, to), watch, call))
         })
     }
 

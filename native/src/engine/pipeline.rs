@@ -57,7 +57,7 @@ pub struct Limits {
     pub device_bytes: u64,
     /// Page-locked memory of all items that were submitted and are not done.
     pub pinned_bytes: u64,
-    /// Items that were submitted and are not done.
+    /// Items that were submitted and are not done, at least one.
     pub in_flight: usize,
 }
 
@@ -177,7 +177,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// it would wait for itself. What it submits itself is refused.
     ///
     /// # Errors
-    /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
+    /// [`EngineError::OverLimit`]: not one item fits the limits; [`EngineError::Argument`]: none may be in flight. Or the engine is lost, or out of memory.
     pub fn new(
         engine: &Engine,
         mode: Mode,
@@ -190,6 +190,9 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
             if limit < footprint {
                 return Err(EngineError::OverLimit { what, needed: footprint, limit });
             }
+        }
+        if limits.in_flight == 0 {
+            return Err(EngineError::Argument("a pipeline that no item may be in"));
         }
         let (Mode::StreamPerItem { streams: asked } | Mode::DedicatedStreams { slots: asked }) = mode;
         let fit = usize::try_from(limits.device_bytes / footprint.max(1)).unwrap_or(usize::MAX);
@@ -215,10 +218,8 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
             Ok::<_, EngineError>(Slot { streams, device_in, device_out, free: None })
         };
         let slots = (0..n_slots).map(slot).collect::<Result<_, EngineError>>()?;
-        let room = Room {
-            items: Budget::new(limits.in_flight.max(1) as u64),
-            pinned: Budget::new(limits.pinned_bytes),
-        };
+        let room =
+            Room { items: Budget::new(limits.in_flight as u64), pinned: Budget::new(limits.pinned_bytes) };
         let room = Arc::new(room);
         let (items, submitted) = mpsc::channel();
         let of_reaper = Arc::clone(&room);
