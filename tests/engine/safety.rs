@@ -200,35 +200,57 @@ fn tokens_and_engines_cross_threads() {
     });
 }
 
-/// A copy that failed on the device is told by the wait for it, with the buffers, and the engine goes on.
+/// A copy that failed on the device is told by a wait, with the buffers, and nobody knows whose copy it was: the engine ends, whatever
+/// the code, and what lands after it is told the same.
 #[test]
-fn a_copy_that_failed_is_told_and_gives_its_buffers_back() {
-    let failed =
-        Fault { at: "exec:copy".to_owned(), device: None, after: 0, code: Code(1), times: 1, sticky: false };
-    let configs: Vec<Config> = [Scheduler::Lazy, Scheduler::Eager]
-        .into_iter()
-        .map(|scheduler| Config { faults: vec![failed.clone(), failed.clone()], ..Config::under(scheduler) })
-        .collect();
+fn a_copy_that_failed_ends_the_engine_and_gives_its_buffers_back() {
+    let failed = |code| Fault {
+        at: "exec:copy".to_owned(),
+        device: None,
+        after: 0,
+        code: Code(code),
+        times: 1,
+        sticky: false,
+    };
+    let with = |scheduler, code| Config { faults: vec![failed(code)], ..Config::under(scheduler) };
+    let schedulers = [Scheduler::Lazy, Scheduler::Eager];
+    let configs: Vec<Config> =
+        [1, 911, 987].into_iter().flat_map(|code| schedulers.map(|s| with(s, code))).collect();
     kit::alone(&configs, |_| {
         let engine = engine();
         let stream = engine.stream();
-        let there = engine.alloc(stream, N).expect("room");
-        let refused = engine.h2d(stream, filled(&engine, 1), there).expect("up").wait().expect_err("failed");
-        assert!(matches!(refused.error, EngineError::Cuda(_)), "{refused}");
-        let (host, mut there) = refused.buffers.expect("nothing uses them");
-        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0);
-        // Lent, the scope tells it, whoever waits.
-        let mut lent = filled(&engine, 2);
+        let flights = [1, 2].map(|k| {
+            let there = engine.alloc(stream, N).expect("room");
+            engine.h2d(stream, filled(&engine, k), there).expect("up")
+        });
+        // The second is waited for first, and is told of what the first one met.
+        for (k, flight) in flights.into_iter().enumerate().rev() {
+            let refused = flight.wait().expect_err("failed, or nobody knows");
+            assert!(matches!(refused.error, EngineError::ContextLost(_)), "{refused}");
+            let (host, _) = refused.buffers.expect("nothing uses them");
+            assert_eq!(n_wrong(&host, &bytes(N, k as u64 + 1)), 0);
+        }
+        assert!(engine.lost().is_some());
+        assert!(matches!(engine.upload(stream, &[1u8]), Err(EngineError::ContextLost(_))));
+    });
+}
+
+/// Lent, the scope tells it, whoever waits.
+#[test]
+fn a_scope_tells_of_a_copy_that_failed() {
+    let at = "exec:copy".to_owned();
+    let failed = Fault { at, device: None, after: 0, code: Code(1), times: 1, sticky: false };
+    let schedulers = [Scheduler::Lazy, Scheduler::Eager];
+    kit::alone(&schedulers.map(|s| Config { faults: vec![failed.clone()], ..Config::under(s) }), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let (mut lent, mut there) = (filled(&engine, 2), engine.alloc(stream, N).expect("room"));
         let told = engine.scope(|s| {
             std::mem::forget(s.h2d(stream, &mut lent, &mut there)?);
             Ok(())
         });
-        assert!(matches!(told, Err(EngineError::Cuda(_))), "{told:?}");
-        assert_eq!(engine.lost(), None);
-        let (mut host, there) = engine.h2d(stream, host, there).expect("up").wait().expect("landed");
-        host.fill(0);
-        let (_, host) = engine.d2h(stream, there, host).expect("down").wait().expect("landed");
-        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0);
+        assert!(matches!(told, Err(EngineError::ContextLost(_))), "{told:?}");
+        assert_eq!(n_wrong(&lent, &bytes(N, 2)), 0);
     });
 }
 

@@ -31,6 +31,18 @@ impl Failure {
         matches!(self.code, 217 | 711 | 800 | 801)
     }
 
+    /// Whether a wait or a question reported it: an error of some earlier command, and nobody knows of which.
+    pub(crate) fn is_of_a_wait(&self) -> bool {
+        matches!(
+            self.call,
+            "cuStreamSynchronize"
+                | "cuEventSynchronize"
+                | "cuCtxSynchronize"
+                | "cuStreamQuery"
+                | "cuEventQuery"
+        )
+    }
+
     /// Whether the context is unusable from here on.
     ///
     /// The documentation says of each of these codes that the process or the context must be ended, or that existing

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cuda::CudaError;
+use crate::cuda::{CudaError, Failure};
 use crate::probe::OpenError;
 
 use super::copy::{ThreadError, TooLarge};
@@ -129,10 +129,13 @@ impl EngineError {
         }
     }
 
-    /// Whether nothing is known any more of a device or of a thread: the engine ends with it.
+    /// Whether nothing is known any more of a device or of a thread: the engine ends with it. An error that a wait is told may be of
+    /// anybody's work, whatever its code: nobody could say whose bytes are right.
     pub(super) fn is_the_end(&self) -> bool {
         match self {
-            EngineError::Cuda(error) => error.is_sticky(),
+            EngineError::Cuda(error) => {
+                error.is_sticky() || error.failure().is_some_and(Failure::is_of_a_wait)
+            }
             EngineError::Panicked | EngineError::Unsettled(_) => true,
             _ => false,
         }

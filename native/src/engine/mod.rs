@@ -33,8 +33,8 @@
 //! these exceptions. Refused memory is made up for: device memory is asked for once more after what is free was given
 //! back, page-locked memory in smaller pieces, lists within a device by a call for each piece, and what could not be had at open
 //! stands in [`Engine::notes`]. What a drop is
-//! refused is leaked. A sticky error, a panic of a copy thread, or a failure after which nothing tells what the device still
-//! does ends the engine: each later call answers [`EngineError::ContextLost`] with the first error without asking the driver,
+//! refused is leaked. A sticky error, any error that a wait for the device is told, which is of work that nobody knows, a panic of a copy
+//! thread, or a failure after which nothing tells what the device still does ends the engine: each later call answers [`EngineError::ContextLost`] with the first error without asking the driver,
 //! and memory that a copy may still touch is leaked. A lost context gives nothing back, so then all of the engine's is.
 
 mod budget;

@@ -217,8 +217,9 @@ impl Flight {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the copy. Where nothing tells that it is done, the buffer stays out of reach and the engine is lost. Where
-    /// only the wait for its event failed, as it does too for work that did, the error is told once and the buffer is back.
+    /// Waits for the copy. Where nothing tells that it is done, the buffer stays out of reach. Where only the wait for its event failed, as
+    /// it does for anybody's work that did, the buffer is back. The engine is lost either way, and what lands after that may be what
+    /// failed.
     pub(super) fn land(&self) -> Result<(), EngineError> {
         let mut held = self.held();
         let Some(flying) = held.as_ref() else { return Ok(()) };
@@ -234,7 +235,8 @@ impl Flight {
         if let Some(Held { request, .. }) = landed {
             self.journal.did(request, self.began);
         }
-        told.map_err(|error| self.journal.judge("a copy of a pinned buffer", error.into()))
+        told.map_err(|error| self.journal.judge("a copy of a pinned buffer", error.into()))?;
+        self.journal.lost().map_or(Ok(()), |lost| Err(EngineError::ContextLost(lost.clone())))
     }
 
     /// Whether it is known to be done, if nobody is waiting for it at the moment.
