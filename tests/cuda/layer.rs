@@ -275,3 +275,16 @@ fn a_source_that_could_not_be_waited_for_stays() {
         assert_eq!(source.len(), 4096);
     });
 }
+
+/// Page-locked memory that nothing uses is freed while a host function runs or waits for its turn: no misuse, and none is reported.
+#[test]
+fn idle_memory_is_freed_beside_a_host_function() {
+    kit::alone(&[Scheduler::Lazy, Scheduler::Eager].map(Config::under), |_| {
+        let context = Driver::open().unwrap().context(0).unwrap();
+        let stream = Stream::new(&context, StreamKind::NonBlocking).expect("a stream");
+        let block = HostBlock::new(&context, 4096).expect("pinned");
+        stream.host_fn(|| std::thread::sleep(std::time::Duration::from_millis(30))).expect("called");
+        drop(block);
+        stream.synchronize().expect("done");
+    });
+}

@@ -27,7 +27,17 @@ fn values_that_no_enumeration_has_are_errors() {
         assert_eq!(unsafe { init(0) }, 0);
         let attribute = function::<Attribute>("cuDeviceGetAttribute");
         let mut value = 0;
-        for (number, expected) in [(75, 0), (0, 1), (9999, 1), (u32::MAX, 1), (77, 801)] {
+        for (number, expected) in [
+            (75, 0),
+            (0, 1),
+            (9999, 1),
+            (u32::MAX, 1),
+            (77, 801),
+            (120, 801),
+            (121, 801),
+            (134, 801),
+            (135, 1),
+        ] {
             // SAFETY: a live int.
             assert_eq!(unsafe { attribute(&raw mut value, number, 0) }, expected, "{number}");
         }
@@ -96,6 +106,24 @@ fn entry_points_are_found_by_name() {
         // SAFETY: as above.
         let code = unsafe { find(c"cuMemcpyBatchAsync".as_ptr(), &raw mut found, 12020, 0, &raw mut status) };
         assert_eq!((code, found, status), (0, null_mut(), 1));
+    });
+}
+
+/// The newer entry for elapsed times is there where both the driver and whoever asks are of 12.8 or later.
+#[test]
+fn a_newer_entry_point_is_found_by_newer_versions_alone() {
+    let reports = [12020, 12080, 13000];
+    kit::alone(&reports.map(|version| Config { version, ..Config::default() }), |_| {
+        let reported = Config::from_environment().expect("a configuration").version;
+        let find = function::<Address>("cuGetProcAddress_v2");
+        for asked in reports {
+            let (mut found, mut status) = (null_mut(), 9);
+            let name = c"cuEventElapsedTime_v2".as_ptr();
+            // SAFETY: live pointers and a string that a zero ends.
+            let code = unsafe { find(name, &raw mut found, asked, 0, &raw mut status) };
+            let is_there = reported >= 12080 && asked >= 12080;
+            assert_eq!((code, found.is_null(), status), (0, !is_there, u32::from(!is_there)), "{asked}");
+        }
     });
 }
 

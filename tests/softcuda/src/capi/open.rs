@@ -19,6 +19,15 @@ fn uuid(device: usize) -> CUuuid {
     CUuuid { bytes: bytes.map(|b| b.cast_signed()) }
 }
 
+/// What a name means in a version: newer drivers have a second entry for elapsed times, which takes and answers the same, and which
+/// older ones do not export.
+fn newer(name: &str, version: c_int) -> &str {
+    match name {
+        "cuEventElapsedTime_v2" if version >= 12080 => "cuEventElapsedTime",
+        name => name,
+    }
+}
+
 exports! {
     fn cuInit(flags: c_uint) {
         engine().init(flags)
@@ -134,11 +143,11 @@ exports! {
     ) {
         function.writable()?;
         let name = symbol.text()?.to_str().map_err(|_| Code::INVALID_VALUE)?;
-        engine().call("cuGetProcAddress_v2", Needs::Nothing, |_| {
+        let reported = engine().call("cuGetProcAddress_v2", Needs::Nothing, |s| {
             // Legacy (1) and per-thread (2) default streams are the only flags.
-            if version < 0 || flags > 2 { Err(Code::INVALID_VALUE) } else { Ok(()) }
+            if version < 0 || flags > 2 { Err(Code::INVALID_VALUE) } else { Ok(s.config.version) }
         })?;
-        let found = find(name);
+        let found = find(newer(name, version.min(reported)));
         status.set_if_wanted(match found {
             Some(_) => CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS,
             None => CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,

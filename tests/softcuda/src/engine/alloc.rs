@@ -5,7 +5,7 @@ use crate::report::ViolationKind;
 
 use super::device::context_handle;
 use super::memory::Life;
-use super::op::{Place, Work};
+use super::op::{Op, Place, Work};
 use super::race::Touch;
 use super::{Engine, Needs, Session};
 
@@ -62,7 +62,9 @@ impl Session<'_> {
     /// Reports every use of a range that the host cannot know to be over, queued or run.
     fn end_of_life(&mut self, start: u64, end: u64, kind: ViolationKind) {
         let (access, clock) = self.host_step(start, end, Touch::Death);
-        let used = self.ops.values().filter(|op| self.may_touch(op, start, end));
+        // That a host function might touch it is no reason: it is the host's, which knows what it frees.
+        let is_of_device = |op: &&Op| !matches!(op.work, Work::Host { .. });
+        let used = self.ops.values().filter(is_of_device).filter(|op| self.may_touch(op, start, end));
         let queued: Vec<_> = used.map(|op| (op.id, op.call, op.seq, op.lane)).collect();
         let ran = self.memory.history(start).unknown_to(&clock, start, end).cloned();
         let site = self.site(&access);

@@ -11,6 +11,9 @@ use super::{Engine, Needs, Session};
 const CONTEXT: u64 = 0x5300_0000_0000;
 const STEP: u64 = 0x100;
 
+/// The first number that no attribute has, in the declarations that this is built against.
+const NO_ATTRIBUTE: u32 = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX as u32;
+
 /// One virtual device.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -103,7 +106,7 @@ impl Session<'_> {
             81 | 97 => 65536, // shared memory of a multiprocessor, of a block that asks for it
             83 | 84 | 86 | 88 | 89 | 95 | 96 | 100 | 101 | 116 | 119 => 0, // managed memory, pageable access and their kin
             91 => 1, // host pointers of registered memory
-            0 | 121.. => return Err(Code::INVALID_VALUE),
+            0 | NO_ATTRIBUTE.. => return Err(Code::INVALID_VALUE),
             _ => return Err(Code::NOT_SUPPORTED),
         })
     }
