@@ -179,12 +179,12 @@ fn what_is_zoomed_out_to_is_in_sight_wherever_the_pointer_is() {
         let (first, last) = app.model.extent();
         let (left, width) = app.plot();
         for _ in 0..12 {
-            let at = left + random.below(width as u64) as f64;
+            let at = left + width * random.below(1000) as f64 / 1000.0;
             app.wheel((at, 100.0), (0.0, -(random.below(400) as f64)), Turn::Zoom);
             app.wheel((at, 100.0), (random.below(3000) as f64 - 1500.0, 0.0), Turn::Pan);
         }
         for _ in 0..80 {
-            let at = left + random.below(width as u64) as f64;
+            let at = left + width * random.below(1000) as f64 / 1000.0;
             app.wheel((at, 100.0), (0.0, 120.0), Turn::Zoom);
             let (x0, x1) = (app.view().x_from_time(first), app.view().x_from_time(last));
             assert!(x0 < width && 0.0 < x1, "seed {seed}: {x0} to {x1}");
