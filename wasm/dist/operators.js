@@ -160,8 +160,8 @@ wasm.view_give(this.__wbg_ptr, val2, ptr0, len0);
 go(at) {
 wasm.view_go(this.__wbg_ptr, at);
 }
-go_wall(ns) {
-wasm.view_go_wall(this.__wbg_ptr, ns);
+go_wall(ns, is_near) {
+wasm.view_go_wall(this.__wbg_ptr, ns, is_near);
 }
 group(by) {
 const ptr0 = passStringToWasm0(by, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
