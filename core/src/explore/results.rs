@@ -381,16 +381,13 @@ fn owners(relation: &Relation<'_>) -> BTreeMap<BufferId, BufferId> {
     owners
 }
 
-/// The nodes that begin and end one life of a buffer, as far as nodes do.
-type Ends = (Option<usize>, Option<usize>);
-
 /// Which nodes begin and end the lives of buffers: of memory that a graph allocates, one for each launch.
 #[derive(Debug)]
-struct Lives(BTreeMap<BufferId, Vec<Ends>>);
+struct Lives(BTreeMap<BufferId, Vec<(Option<usize>, Option<usize>)>>);
 
 impl Lives {
     fn of(net: &Net) -> Lives {
-        let mut lives: BTreeMap<BufferId, Vec<Ends>> = BTreeMap::new();
+        let mut lives: BTreeMap<BufferId, Vec<(Option<usize>, Option<usize>)>> = BTreeMap::new();
         for (k, node) in net.nodes.iter().enumerate() {
             match node.life {
                 Some(Life::Begins(buffer)) => lives.entry(buffer).or_default().push((Some(k), None)),
@@ -408,8 +405,9 @@ impl Lives {
     }
 
     fn is_there(&self, buffer: BufferId, done: &Bits) -> bool {
-        let lives =
-            |&(begins, ends): &Ends| begins.is_none_or(|k| done.has(k)) && !ends.is_some_and(|k| done.has(k));
+        let lives = |&(begins, ends): &(Option<usize>, Option<usize>)| {
+            begins.is_none_or(|k| done.has(k)) && !ends.is_some_and(|k| done.has(k))
+        };
         self.0.get(&buffer).is_none_or(|of| of.iter().any(lives))
     }
 }
