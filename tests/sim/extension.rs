@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use spanlift::Program;
 use spanlift::machine::Machine;
 use spanlift::program::{
-    Alloc, AllocVia, BufferId, ChannelId, Copy, EventId, Facts, FreeVia, GraphId, Op, Space, StreamId,
-    StreamKind, ThreadId,
+    AllocVia, BufferId, ChannelId, Copy, EventId, Facts, FreeVia, GraphId, Op, Space, StreamId, StreamKind,
+    ThreadId,
 };
 use spanlift::sim::{self, Run};
 use spanlift::trace::{Kind, LaneKind};
@@ -139,13 +139,7 @@ impl Relation<'_> {
                 self.captured.remove(event);
                 return false;
             }
-            Op::Kernel(_)
-            | Op::Copy(_)
-            | Op::Memset { .. }
-            | Op::HostFn { .. }
-            | Op::Wait { .. }
-            | Op::Alloc(Alloc { via: AllocVia::MallocAsync, .. })
-            | Op::Free { via: FreeVia::FreeAsync, .. } => {
+            Op::Kernel(_) | Op::Copy(_) | Op::Memset { .. } | Op::HostFn { .. } | Op::Wait { .. } => {
                 return op.stream().is_some_and(|s| self.capturing.contains(&s));
             }
             _ => return false,

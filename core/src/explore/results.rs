@@ -381,23 +381,17 @@ fn owners(relation: &Relation<'_>) -> BTreeMap<BufferId, BufferId> {
     owners
 }
 
-/// Which nodes begin and end the lives of buffers: of memory that a graph allocates, one for each launch.
+/// Which nodes begin and end the lives of buffers.
 #[derive(Debug)]
-struct Lives(BTreeMap<BufferId, Vec<(Option<usize>, Option<usize>)>>);
+struct Lives(BTreeMap<BufferId, (Option<usize>, Option<usize>)>);
 
 impl Lives {
     fn of(net: &Net) -> Lives {
-        let mut lives: BTreeMap<BufferId, Vec<(Option<usize>, Option<usize>)>> = BTreeMap::new();
+        let mut lives: BTreeMap<BufferId, (Option<usize>, Option<usize>)> = BTreeMap::new();
         for (k, node) in net.nodes.iter().enumerate() {
             match node.life {
-                Some(Life::Begins(buffer)) => lives.entry(buffer).or_default().push((Some(k), None)),
-                Some(Life::Ends(buffer)) => {
-                    let of = lives.entry(buffer).or_default();
-                    match of.last_mut() {
-                        Some(last) => last.1 = Some(k),
-                        None => of.push((None, Some(k))),
-                    }
-                }
+                Some(Life::Begins(buffer)) => lives.entry(buffer).or_default().0 = Some(k),
+                Some(Life::Ends(buffer)) => lives.entry(buffer).or_default().1 = Some(k),
                 None => {}
             }
         }
@@ -405,10 +399,8 @@ impl Lives {
     }
 
     fn is_there(&self, buffer: BufferId, done: &Bits) -> bool {
-        let lives = |&(begins, ends): &(Option<usize>, Option<usize>)| {
-            begins.is_none_or(|k| done.has(k)) && !ends.is_some_and(|k| done.has(k))
-        };
-        self.0.get(&buffer).is_none_or(|of| of.iter().any(lives))
+        let (begins, ends) = self.0.get(&buffer).copied().unwrap_or_default();
+        begins.is_none_or(|k| done.has(k)) && !ends.is_some_and(|k| done.has(k))
     }
 }
 

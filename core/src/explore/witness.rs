@@ -228,17 +228,14 @@ fn outside(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, 
         HazardKind::FreeInFlight => (hazard.second, hazard.first),
         _ => (hazard.first, hazard.second),
     };
-    let is_first = hazard.kind == HazardKind::FreeInFlight;
-    let captured = hazard.captured[usize::from(!is_first)];
-    let turn = match hazard.kind {
-        HazardKind::UseBeforeAlloc => Life::Begins(hazard.buffer),
-        _ => Life::Ends(hazard.buffer),
-    };
-    let steps = relation.of_command(life);
-    let turns = steps.clone().rev().find(|&step| relation.steps()[step].life == Some(turn));
+    let captured = hazard.captured[usize::from(used == hazard.second)];
     // A free into a pool is no step of its own, but its call is.
-    let call = || steps.rev().find(|_| hazard.kind == HazardKind::UseAfterFree);
-    let Some(turns) = turns.or_else(call) else { return Ok(None) };
+    let turns = relation.of_command(life).rev().find(|&step| match relation.steps()[step].life {
+        Some(Life::Begins(buffer)) => hazard.kind == HazardKind::UseBeforeAlloc && buffer == hazard.buffer,
+        Some(Life::Ends(buffer)) => hazard.kind != HazardKind::UseBeforeAlloc && buffer == hazard.buffer,
+        None => hazard.kind == HazardKind::UseAfterFree,
+    });
+    let Some(turns) = turns else { return Ok(None) };
     let id = |step: usize| relation.steps()[step].id;
     for site in sites(relation, used, captured) {
         let region = site.touch.region;
@@ -256,7 +253,7 @@ fn outside(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, 
             Err(error) => return Err(error),
         };
         let seen = Seen { by: id(site.step), is_read: !site.touch.write, stamp: Stamp::Outside };
-        let sites = if is_first { [site.step, turns] } else { [turns, site.step] }.map(id);
+        let sites = if used == hazard.first { [site.step, turns] } else { [turns, site.step] }.map(id);
         let block = relation.facts.buffer(region.buffer).block;
         let shown = vec![Shown { schedule, holds, seen }];
         return Ok(Some(Witness { sites, bytes: (block, lo, hi), shown }));

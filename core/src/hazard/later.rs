@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::fix::{Draft, Fix, Origin, inserted};
 use super::found::HazardKind;
-use super::remedy::{Remedy, free_of, free_stream, remedy};
+use super::remedy::{Remedy, free_stream, remedy};
 use super::report::{Hazard, Report};
 use super::{Mode, Terms, check};
 use crate::ordered::{BTreeSet, CollectVec, sort_by_key};
@@ -18,7 +18,6 @@ const MAX_TRIES: usize = 64;
 
 /// The free goes behind the last use of its name, and waits there for what it must wait for.
 pub(super) fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -> Fix {
-    let free = free_of(program, hazard);
     let uses = |op: &Op| {
         let (reads, writes) = op.regions();
         reads.iter().chain(writes).any(|r| r.buffer == hazard.buffer && !r.span.is_empty())
@@ -34,10 +33,10 @@ pub(super) fn freed_later(program: &Program, hazard: &Hazard, after: usize, term
         (last + 1..program.len()).filter(|&k| matches!(program.commands()[k].op, Op::CaptureEnd { .. }));
     let mut places = std::iter::once(last).chain(ends).map(|k| k + 1).take(MAX_PLACES);
     let found = places.find_map(|place| {
-        let insert = Edit::Insert { before: place, command: free_at(program, free, place, last) };
-        Some((place, Draft::new(program).with(&[Edit::Remove(free), insert])?))
+        let insert = Edit::Insert { before: place, command: free_at(program, hazard.first, place, last) };
+        Some((place, Draft::new(program).with(&[Edit::Remove(hazard.first), insert])?))
     });
-    let on = free_stream(program, free, last + 1, last);
+    let on = free_stream(program, hazard.first, last + 1, last);
     let remedy = Remedy::FreeLater { after, on };
     let Some((place, mut draft)) = found else {
         return Fix { remedy, edits: Vec::new(), new_event: None, new_channel: None };
@@ -148,8 +147,7 @@ impl Moved {
     fn candidates(&self, found: &Hazard, before: &Before<'_>) -> impl Iterator<Item = Moved> {
         let &Before { program, hazard, terms, .. } = before;
         let mut syncs = Vec::new();
-        let at = free_of(program, hazard);
-        let free = &program.commands()[at];
+        let free = &program.commands()[hazard.first];
         // A free that waited for all devices leaves waits behind for those whose work something relied on.
         if let (false, Mode::Typical, Op::Free { stream: None, .. }) =
             (self.is_ours(found, hazard), terms.mode, &free.op)
@@ -164,7 +162,7 @@ impl Moved {
                 None => syncs.extend((0..facts.n_devices).map(|dev| Op::DeviceSync { dev })),
             }
         }
-        let is_behind = |origin: &Origin| matches!(*origin, Origin::Old(k) if at < k);
+        let is_behind = |origin: &Origin| matches!(*origin, Origin::Old(k) if hazard.first < k);
         let place = self.draft.origin.iter().position(is_behind).unwrap_or(self.draft.origin.len());
         let sync = move |op: Op| {
             let command = Command { op, thread: free.thread, label: None };

@@ -15,19 +15,6 @@
 //! | `use-after-free` | the free | a later access under the same name, ordered or not |
 //! | `free-in-flight` | an access | a free that it need not come before |
 //!
-//! # Memory of graphs
-//!
-//! An allocation or a free that a stream captures is a node of the graph (CUDA programming guide, *Graph memory nodes*): it
-//! orders nothing when it is captured. Each launch allocates and frees anew, so that
-//!
-//! | an access | is | because |
-//! |---|---|---|
-//! | of the same graph that is not ordered behind the allocation | `use-before-alloc` | both are nodes of one launch |
-//! | of the same graph, behind the free or unordered with it | `use-after-free`, `free-in-flight` | as well |
-//! | elsewhere, before any launch | `use-before-alloc` | nothing has allocated |
-//! | elsewhere, unordered with the last launch | `use-before-alloc` | the launch stands for the allocation |
-//! | elsewhere, behind a launch that frees | `use-after-free` | the launch stands for the free |
-//!
 //! # What hardware answered
 //!
 //! One machine was asked: an H100 (driver 580.159.04, CUDA 13.0) in a virtual machine, on 2026-11-26; its answers are

@@ -58,25 +58,18 @@ pub(super) enum Place {
 pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
     let &Hazard { kind, first, second, captured, .. } = hazard;
     let op = |index: usize| &program.commands()[index].op;
-    let is_inner = first == second;
     if kind == HazardKind::UseAfterFree {
-        let free = free_of(program, hazard);
-        let after = captured[1].filter(|_| is_inner).unwrap_or(second);
-        // What a graph frees at each launch is gone behind it.
-        return match is_inner || free == first {
-            true => Remedy::FreeLater { after, on: free_stream(program, free, after + 1, after) },
-            false => Remedy::OutOfCapture { command: free },
-        };
+        return Remedy::FreeLater { after: second, on: free_stream(program, first, second + 1, second) };
     }
     let ends_life = match kind {
         HazardKind::UseBeforeAlloc => Some(first),
         HazardKind::FreeInFlight => Some(second),
         _ => None,
     };
-    if let Some(command) = ends_life.filter(|&command| !is_inner && is_captured(program, command)) {
+    if let Some(command) = ends_life.filter(|&command| first != second && is_captured(program, command)) {
         return Remedy::OutOfCapture { command };
     }
-    if let (true, [Some(after), Some(before)]) = (is_inner, captured)
+    if let (true, [Some(after), Some(before)]) = (first == second, captured)
         && let (Some(on), Some(waits)) = (op(after).stream(), op(before).stream())
     {
         return Remedy::InCapture { on, after, waits, before };
@@ -103,15 +96,6 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
 /// Whether a command is a copy in no stream's order; within a capture it would be.
 fn is_loose(hazard: &Hazard, op: &Op) -> bool {
     !hazard.ordered_copies && matches!(op, Op::Copy(copy) if !copy.sync)
-}
-
-/// The command that frees what is used afterwards: a launch does as its graph says.
-pub(super) fn free_of(program: &Program, hazard: &Hazard) -> usize {
-    let frees = |op: &Op| matches!(*op, Op::Free { buffer, .. } if buffer == hazard.buffer);
-    if frees(&program.commands()[hazard.first].op) {
-        return hazard.first;
-    }
-    program.commands().iter().position(|c| frees(&c.op)).unwrap_or(hazard.first)
 }
 
 /// The stream of a free that moves to `place`, behind the use that `last` makes: [`Remedy::FreeLater`] says which.

@@ -1,13 +1,11 @@
 //! What each command does to order and to memory: the contract's table of effects, one method or line for each.
 
-mod graphs;
-
 use std::rc::Rc;
 
 use super::access::Access;
 use super::capture::{Capture, Graph};
 use super::clock::{Clock, Epoch};
-use super::found::{Found, HazardKind};
+use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::History;
 use super::order::Order;
 use super::relation::{Life as LifeStep, Part, Step, StepId};
@@ -25,21 +23,13 @@ struct Life {
     via: AllocVia,
     /// The first buffer that had its physical block.
     block: BufferId,
-    birth: Option<Birth>,
+    /// The node of a stream-ordered allocation and its command.
+    birth: Option<(Epoch, usize)>,
     freed_by: Option<usize>,
     /// What knows of the death node, where the free has one.
     death: Option<Box<Clock>>,
     /// What its caching pool keeps.
     pooled: Option<Box<Pooled>>,
-}
-
-/// A stream-ordered allocation.
-#[derive(Debug, Clone, Copy)]
-enum Birth {
-    /// Its node, and its command or the launch that ran it last.
-    Ran(Epoch, usize),
-    /// Within a capture: no launch has run it yet.
-    Captured(usize),
 }
 
 /// What a caching pool keeps of a buffer.
@@ -348,20 +338,12 @@ impl Walk {
             pooled: None,
         };
         match (alloc.via, alloc.stream) {
-            (AllocVia::MallocAsync, Some(s)) if self.capturing.contains_key(&s) => {
-                let death = reused.and_then(|old| old.death.clone());
-                let rules = self.rules;
-                if let Some((_, capture)) = self.capture_of(s) {
-                    capture.allocate((index, s, alloc.buffer), alloc.reuse, death.as_deref(), rules);
-                }
-                life.birth = Some(Birth::Captured(index));
-            }
             (AllocVia::MallocAsync, Some(s)) => {
                 let death = reused.and_then(|old| old.death.clone()).filter(|_| self.rules.hold(Rule::Reuse));
                 self.order.enqueue(s, t, death.as_deref().as_slice());
                 self.work(index, s);
                 self.lives_with(LifeStep::Begins(alloc.buffer));
-                life.birth = Some(Birth::Ran(self.order.frontier(s).epoch(), index));
+                life.birth = Some((self.order.frontier(s).epoch(), index));
             }
             (AllocVia::Malloc, _) if self.rules.stray(Mutation::AllocSyncs) => self.order.host_joins_all(t),
             (AllocVia::RawPool, _) if !self.rules.stray(Mutation::RawPoolWaits) => {}
@@ -401,13 +383,6 @@ impl Walk {
         let &Life { space, via: allocated, block, .. } = self.life(buffer);
         let mut death = None;
         match (via, s) {
-            (FreeVia::FreeAsync, Some(s)) if self.capturing.contains_key(&s) => {
-                let rules = self.rules;
-                if let Some((_, capture)) = self.capture_of(s) {
-                    capture.free((index, s, buffer), block, rules);
-                }
-                return;
-            }
             (FreeVia::FreeAsync, Some(s)) => {
                 self.order.enqueue(s, t, &[]);
                 self.work(index, s);
@@ -436,12 +411,6 @@ impl Walk {
                 }
             }
         }
-        self.dies(index, buffer, death);
-    }
-
-    /// A buffer is freed by command `index`, in the node of `death` where it has one.
-    fn dies(&mut self, index: usize, buffer: BufferId, death: Option<Clock>) {
-        let block = self.life(buffer).block;
         let looks = !self.rules.stray(Mutation::DeathsUnseen) && !self.found.is_closed_to(index);
         if let Some(death) = death.as_ref().filter(|_| looks) {
             self.history.unknown_to(block.index(), buffer, death, |access| {
@@ -536,6 +505,66 @@ impl Walk {
         self.order.host_joins(t, &node);
     }
 
+    fn capture_of(&mut self, s: StreamId) -> Option<(usize, &mut Capture)> {
+        let number = *self.capturing.get(&s)?;
+        self.captures.get_mut(&number).map(|capture| (number, capture))
+    }
+
+    /// Puts the accesses into a graph where stream `s` is being captured; says whether it is.
+    fn captured(&mut self, index: usize, s: StreamId, reads: &[Region], writes: &[Region]) -> bool {
+        let Some(&number) = self.capturing.get(&s) else { return false };
+        let (lives, rules) = (&self.lives, self.rules);
+        let Some(capture) = self.captures.get_mut(&number) else { return false };
+        let block = |buffer: BufferId| lives[buffer.index()].as_ref().map_or(buffer, |life| life.block);
+        let accesses =
+            accesses(index, reads, writes).map(|a| (block(a.region.buffer), a)).map(|(b, a)| (a, b));
+        capture.node(index, s, rules, accesses);
+        true
+    }
+
+    fn end_capture(&mut self, s: StreamId, graph: GraphId) {
+        let Some(number) = self.capturing.get(&s).copied() else { return };
+        if let Some(capture) = self.captures.remove(&number) {
+            capture.streams().for_each(|s| {
+                self.capturing.remove(&s);
+            });
+            self.graphs.insert(graph, capture.end());
+        }
+    }
+
+    fn launch(&mut self, index: usize, t: ThreadId, graph: GraphId, s: StreamId) {
+        // Taken out while its accesses are put into the history.
+        let Some(mut launched) = self.graphs.remove(&graph) else { return };
+        let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
+        let mut before: Vec<&Clock> = before.iter().collect_vec();
+        if self.rules.stray(Mutation::GraphsInLine) {
+            before.extend(self.graphs.values().filter_map(|graph| graph.launched.as_ref()));
+        }
+        self.order.enqueue(s, t, &before);
+        let is_closed = self.found.is_closed_to(index);
+        let inner = launched.inner.pairs.iter().filter(|_| !is_closed);
+        for (key, Evidence { certainty, first, second }) in inner {
+            let [first, second] = [first, second].map(|access| Access { op: index, ..access.clone() });
+            let key = Key { first: index, second: index, ..*key };
+            self.found.add(key, Evidence { certainty: *certainty, first, second });
+        }
+        self.found.complete &= launched.inner.complete;
+        let node = self.order.frontier(s).clone();
+        for captured in &launched.nodes {
+            if let Some(steps) = &mut self.steps {
+                let id = StepId { command: index, part: Part::Captured(captured.op) };
+                let mut step = Step::captured(id, node.clone(), captured.clock.clone());
+                captured.accesses.iter().for_each(|a| step.touch(&a.region, a.write));
+                steps.push(step);
+            }
+            for access in &captured.accesses {
+                self.add(&Access { op: index, ..access.clone() }, &node, &node);
+            }
+        }
+        launched.launched = Some(node);
+        self.graphs.insert(graph, launched);
+    }
+
     fn touch_on_host(&mut self, index: usize, t: ThreadId, reads: &[Region], writes: &[Region]) {
         self.call(index, t);
         self.order.host(t).tick();
@@ -566,11 +595,10 @@ impl Walk {
             return;
         }
         let &Life { birth, freed_by, block, .. } = self.life(region.buffer);
-        let unborn = birth.and_then(|birth| match birth {
-            Birth::Ran(node, by) => (!after.knows(node)).then_some(by),
-            Birth::Captured(by) => Some(by),
-        });
-        if let Some(by) = unborn.filter(|_| !self.rules.stray(Mutation::BirthsUnseen)) {
+        if let Some((birth, by)) = birth
+            && !after.knows(birth)
+            && !self.rules.stray(Mutation::BirthsUnseen)
+        {
             self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, access);
         }
         if let Some(by) = freed_by.filter(|_| !self.rules.stray(Mutation::FreedUnseen)) {

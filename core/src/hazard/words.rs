@@ -104,22 +104,7 @@ impl Words<'_> {
         )
     }
 
-    /// What two commands of one launch do, which nothing in its graph orders.
-    fn within(&self, what: &str, does: &str) -> String {
-        let launch = self.site(self.hazard.second);
-        format!(
-            "{}: in {launch}, {does}; nothing in the graph orders them. {}",
-            self.surely(what),
-            self.advice()
-        )
-    }
-
     fn use_before_alloc(&self) -> String {
-        if let [Some(alloc), Some(user)] = self.inner() {
-            let (what, user, alloc) = (self.what(self.hazard.buffer), self.site(user), self.site(alloc));
-            let does = format!("{user} uses {what} and {alloc} may still be to come");
-            return self.within("use before allocation", &does);
-        }
         format!(
             "{}: {} uses {} and {} may still be to come; nothing orders them. {}",
             self.surely("use before allocation"),
@@ -131,17 +116,6 @@ impl Words<'_> {
     }
 
     fn use_after_free(&self) -> String {
-        if let [Some(free), Some(user)] = self.inner() {
-            return format!(
-                "{}: in {}, {} uses {} after {}. {}",
-                self.surely("use after free"),
-                self.site(self.hazard.second),
-                self.site(user),
-                self.what(self.hazard.buffer),
-                self.site(free),
-                self.advice(),
-            );
-        }
         format!(
             "{}: {} uses {} after {}. {}",
             self.surely("use after free"),
@@ -153,10 +127,6 @@ impl Words<'_> {
     }
 
     fn free_in_flight(&self) -> String {
-        if let [Some(user), Some(free)] = self.inner() {
-            let (what, user, free) = (self.what(self.hazard.buffer), self.site(user), self.site(free));
-            return self.within("free in flight", &format!("{free} comes while {user} may still use {what}"));
-        }
         format!(
             "{}: {} comes while {} may still use {}; nothing orders them. {}",
             self.surely("free in flight"),
@@ -165,11 +135,6 @@ impl Words<'_> {
             self.what(self.hazard.buffer),
             self.advice(),
         )
-    }
-
-    /// The two commands of one launch, where both are.
-    fn inner(&self) -> [Option<usize>; 2] {
-        if self.hazard.first == self.hazard.second { self.hazard.captured } else { [None; 2] }
     }
 
     fn surely(&self, what: &str) -> String {

@@ -135,10 +135,8 @@ impl Lowering<'_> {
             Op::Free { buffer, via, stream } => {
                 let buffer_facts = self.facts.buffer(*buffer);
                 if let (FreeVia::FreeAsync, Some(stream)) = (*via, *stream) {
-                    // A captured one is the business of each launch.
-                    if let Some(death) = self.submit(stream, m.call_free_async.0, Work::Point) {
-                        self.order.set_death(*buffer, death);
-                    }
+                    let death = self.enqueue(stream, m.call_free_async.0, Work::Point, &[]);
+                    self.order.set_death(*buffer, death);
                 } else {
                     self.free(*via, &buffer_facts);
                     self.order.keep_noted(*buffer, *via);
@@ -354,10 +352,6 @@ impl Lowering<'_> {
     fn alloc(&mut self, alloc: &Alloc) {
         let m = self.machine;
         if let (AllocVia::MallocAsync, Some(stream)) = (alloc.via, alloc.stream) {
-            if self.order.capturing(stream).is_some() {
-                self.submit(stream, m.call_malloc_async.0, Work::Point);
-                return;
-            }
             let death = alloc.reuse.map_or(NONE, |b| self.order.death(b));
             self.enqueue(stream, m.call_malloc_async.0, Work::Point, &[death]);
             return;
