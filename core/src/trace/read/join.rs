@@ -27,18 +27,17 @@ pub(super) enum Role {
 /// Joins host calls and the work that they launched on the correlation; the last call of the file wins.
 ///
 /// Gives the arrows and how many calls shared a correlation with a later one.
-pub(super) fn launches<K: Ord + Copy>(
-    mut calls: Vec<(K, u32)>,
-    work: impl Iterator<Item = (K, u32)>,
-) -> (Vec<Flow>, u64) {
-    sort(&mut calls);
+pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices) -> (Vec<Flow>, u64) {
+    calls.sort();
     let all = calls.len();
     // The last of each run of equal correlations is the last of the file.
     calls.reverse();
     calls.dedup_by_key(|call| call.0);
     calls.reverse();
     let flows = work
-        .filter_map(|(correlation, to)| {
+        .iter()
+        .filter_map(|&to| {
+            let correlation = slices.correlation[to as usize];
             let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
             Some(Flow { kind: FlowKind::Launch, from: calls[at].1, to })
         })

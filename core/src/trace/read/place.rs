@@ -8,7 +8,7 @@ use super::names::{self, Class};
 use super::nanos;
 use super::own::Own;
 use super::scan::Value;
-use crate::ordered::{BTreeMap, sort, sort_by_key};
+use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, Slices, StrId, Strings, Trace};
@@ -33,12 +33,6 @@ pub(super) enum Key {
     Text(StrId),
 }
 
-impl Key {
-    fn text(self) -> Option<StrId> {
-        if let Key::Text(id) = self { Some(id) } else { None }
-    }
-}
-
 /// What is known while the events are read.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -61,34 +55,15 @@ pub(super) struct State {
     /// Host calls with their correlation, and the work that has one.
     calls: Vec<(i64, u32)>,
     work: Vec<u32>,
-    /// The same of correlations that are no number of 64 bits, which a slice does not hold.
-    texts: Texts,
     /// Slices of host calls, the bytes that they were given, and how many copies without bytes they made.
     sizes: Vec<(u32, u64, u32)>,
     points: Vec<Point>,
-    /// Where slices begin and end that come in two halves.
-    halves: Vec<Half>,
+    /// The slices that `B` opened and no `E` has closed yet.
+    open: BTreeMap<(Key, Key), Vec<u32>>,
     /// The counters of foreign files by process, name and series.
     counters: BTreeMap<(Key, StrId, StrId), usize>,
     /// The samples of our own counters, by position.
     own_samples: BTreeMap<usize, Vec<(Nanos, f64)>>,
-}
-
-/// Host calls, and work, by a correlation of [`State::keys`].
-#[derive(Debug, Default)]
-struct Texts {
-    calls: Vec<(StrId, u32)>,
-    work: Vec<(StrId, u32)>,
-}
-
-/// The beginning (`B`) of a slice, or an end (`E`), in the order in which they are paired: by thread, then by time, and at the same
-/// time as they stand in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Half {
-    thread: (Key, Key),
-    at: i64,
-    nth: u32,
-    slice: Option<u32>,
 }
 
 /// Slots of what was seen last; a power of two.
@@ -168,9 +143,9 @@ impl State {
             b'X' => self.complete(fields, &head),
             b'B' => {
                 let slice = self.slice(fields, &head, at);
-                self.half(&head, Some(slice));
+                self.open.entry((pid, tid)).or_default().push(slice);
             }
-            b'E' => self.half(&head, None),
+            b'E' => self.end(&head),
             b's' => self.point(fields, &head, Role::Start),
             b't' => self.point(fields, &head, Role::Step),
             b'f' => self.point(fields, &head, Role::End),
@@ -307,24 +282,15 @@ impl State {
             cat = mark.cat.as_deref().map_or(StrId::EMPTY, |cat| self.trace.strings.intern(cat));
             bytes = mark.bytes.unwrap_or(bytes);
             command = mark.command.unwrap_or(Slice::NONE);
-        } else if let Some(value) = args.correlation {
-            // A number goes the short way.
-            let text = match correlation {
-                None if head.class == Class::Launch || head.class.is_stream_work() => self.key(Some(value)),
-                _ => Key::None,
-            };
+        } else if let Some(correlation) = correlation {
             match head.class {
-                Class::Launch if correlation.is_some() || text != Key::None => {
-                    self.calls.extend(correlation.map(|number| (number, index)));
-                    self.texts.calls.extend(text.text().map(|text| (text, index)));
+                Class::Launch => {
+                    self.calls.push((correlation, index));
                     // Of roctracer the one, of rocprofiler the other.
                     let size = args.size.or(args.bytes).and_then(integer);
                     self.sizes.extend(size.and_then(|n| Some((index, u64::try_from(n).ok()?, 0))));
                 }
-                class if class.is_stream_work() => {
-                    self.work.extend(correlation.map(|_| index));
-                    self.texts.work.extend(text.text().map(|text| (text, index)));
-                }
+                class if class.is_stream_work() => self.work.push(index),
                 _ => {}
             }
         }
@@ -437,33 +403,18 @@ impl State {
         }
     }
 
-    fn half(&mut self, head: &Head, slice: Option<u32>) {
-        let nth = u32::try_from(self.halves.len()).expect("bug: fewer than four billion events");
-        self.halves.push(Half { thread: (head.pid, head.tid), at: head.at, nth, slice });
-    }
-
-    /// Joins beginnings and ends. Files are not in the order of time, and a thread's slices lie in each other in time.
-    fn pair(&mut self) {
-        let mut halves = std::mem::take(&mut self.halves);
-        sort(&mut halves);
-        let mut open: Vec<Half> = Vec::new();
-        let (mut no_end, mut no_begin) = (0, 0);
-        for half in halves {
-            if open.last().is_some_and(|last| last.thread != half.thread) {
-                no_end += open.drain(..).count() as u64;
-            }
-            match (half.slice, open.is_empty()) {
-                (Some(_), _) => open.push(half),
-                (None, true) => no_begin += 1,
-                (None, false) => {
-                    if let Some(slice) = open.pop().and_then(|begin| begin.slice) {
-                        self.trace.slices.end[slice as usize] = half.at;
-                    }
+    fn end(&mut self, head: &Head) {
+        match self.open.get_mut(&(head.pid, head.tid)).and_then(Vec::pop) {
+            Some(slice) => {
+                let slice = slice as usize;
+                if head.at < self.trace.slices.start[slice] {
+                    self.problem("negative_dur");
+                } else {
+                    self.trace.slices.end[slice] = head.at;
                 }
             }
+            None => self.problem("end_without_begin"),
         }
-        self.problems("begin_without_end", no_end + open.len() as u64);
-        self.problems("end_without_begin", no_begin);
     }
 
     fn point(&mut self, fields: &Fields<'_>, head: &Head, role: Role) {
@@ -563,19 +514,11 @@ impl State {
 
     /// The trace, once all events are read.
     pub(super) fn finish(mut self, own: Option<&Own>) -> Trace {
-        self.pair();
+        self.problems("begin_without_end", self.open.values().map(|open| open.len() as u64).sum());
         let points = std::mem::take(&mut self.points);
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
-        let correlation = &self.trace.slices.correlation;
-        let work = self.work.iter().map(|&work| (correlation[work as usize], work));
-        let (mut launches, mut twice) = join::launches(std::mem::take(&mut self.calls), work);
-        let Texts { calls, work } = std::mem::take(&mut self.texts);
-        if !calls.is_empty() {
-            let (by_text, more) = join::launches(calls, work.into_iter());
-            launches.extend(by_text);
-            sort_by_key(&mut launches, |flow| flow.to);
-            twice += more;
-        }
+        let (launches, twice) =
+            join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();
