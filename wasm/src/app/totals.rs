@@ -49,7 +49,7 @@ impl App {
         let (slices, beyond) = (&self.model.trace.slices, self.beyond(to));
         let chosen = self.lanes().map(|(a, b)| b - a + 1);
         let mut totals = Totals { range: (from, to), chosen, ..Totals::default() };
-        let mut times: Vec<(Kind, Vec<(Device, (i64, i64))>)> = Vec::new();
+        let mut times: Vec<(Kind, Vec<Busy>)> = Vec::new();
         for (r, row) in (0u32..).zip(&self.model.rows.rows) {
             if !self.is_chosen(r) {
                 continue;
@@ -163,8 +163,11 @@ impl App {
 /// What tells devices apart: the number, or the name where there is none.
 type Device = (Option<i64>, StrId);
 
+/// An interval in which a device does something.
+type Busy = (Device, (i64, i64));
+
 /// The union of the intervals of each device.
-fn by_device(mut list: Vec<(Device, (i64, i64))>) -> Vec<(Device, Vec<(i64, i64)>)> {
+fn by_device(mut list: Vec<Busy>) -> Vec<(Device, Vec<(i64, i64)>)> {
     list.sort_unstable();
     let devices = list.chunk_by(|a, b| a.0 == b.0);
     devices.map(|of| (of[0].0, union(of.iter().map(|(_, at)| *at).collect()))).collect()

@@ -72,9 +72,10 @@ pub fn ranks(files: &[(String, &Table)]) -> Vec<Rank> {
         found[rank].offset_ns = is_known.then_some(aligned.offset);
     }
     for Common { key, members, n } in &common {
+        let lists = members.iter().map(|&rank| (&collectives[rank][key], rank)).collect_vec();
         for k in 0..*n {
-            let begin = |&rank: &usize| (collectives[rank][key][k].0, rank);
-            let mut begins: Vec<(i128, usize)> = members.iter().map(begin).collect_vec();
+            let mut begins: Vec<(i128, usize)> =
+                lists.iter().map(|&(list, rank)| (list[k].0, rank)).collect_vec();
             sort(&mut begins);
             let Some(&(latest, last)) = begins.last() else { continue };
             for &(begin, rank) in &begins {
