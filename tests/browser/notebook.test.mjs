@@ -19,14 +19,16 @@ before(async () => {
   [outputs.asks, outputs.carrier, outputs.asksToo, outputs.whole] = outputs.page.match(/<section>.*?<\/section>/gs);
 });
 
-/** Opens a page of outputs, in which each frame notes what it is sent. */
-const open = (name, ...parts) => {
-  const noting = () => {
-    globalThis.told = {};
-    addEventListener("message", ({ data }) => (globalThis.told[data?.spanlift] = (globalThis.told[data?.spanlift] ?? 0) + 1));
-  };
-  return room.chromium.open(room.files.write(name, `<!doctype html><title>outputs</title>${parts.join("\n")}`), { script: noting });
+/** Notes in a frame what it is sent. */
+const noting = () => {
+  globalThis.told = {};
+  addEventListener("message", ({ data }) => (globalThis.told[data?.spanlift] = (globalThis.told[data?.spanlift] ?? 0) + 1));
 };
+/** An output whose frame does so; what the driver puts into such a frame may come behind the page's own scripts. */
+const noted = (output) => output.replace("<head>", () => `<head><script>(${noting})()</script>`.replaceAll("&", "&amp;").replaceAll('"', "&quot;"));
+/** Opens a page of outputs. */
+const open = (name, ...parts) =>
+  room.chromium.open(room.files.write(name, `<!doctype html><title>outputs</title>${parts.map(noted).join("\n")}`));
 const frames = (visit) => visit.page.locator("iframe[srcdoc]");
 const alive = async (visit, k) => {
   const frame = await harness.frameIn(frames(visit).nth(k));

@@ -37,7 +37,7 @@ pub struct Fix {
 }
 
 impl Fix {
-    /// The fix of a hazard that [`check`] found in this program and mode.
+    /// The fix of a hazard that [`check`](super::check) found in this program and mode.
     ///
     /// # Cost
     /// Linear in the number of commands; for a use after a free a few checks of the program.

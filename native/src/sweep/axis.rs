@@ -253,7 +253,7 @@ mod tests {
         check("lat=0.5..2*2", "lat (us)", &[("0.5", "lat=0.5"), ("1", "lat=1"), ("2", "lat=2")]);
         check("copy_engines=1..2", "copy_engines", &[("1", "copy_engines=1"), ("2", "copy_engines=2")]);
         check("h2d_bw*1,2..3", "h2d_bw", &[("x1", "h2d_bw*1"), ("x2", "h2d_bw*2"), ("x3", "h2d_bw*3")]);
-        check("streams=1..2", "streams", &[("1", ""), ("2", "streams=2")]);
+        check("streams=1..2", "streams for each", &[("1", ""), ("2", "streams=2")]);
         check("split:s=1,3", "split:s", &[("1", ""), ("3", "split:s=3")]);
         check("as-is, pin:x,y*", "pin", &[("as is", ""), ("x", "pin:x"), ("y*", "pin:y*")]);
         check(
