@@ -19,11 +19,15 @@ if (notebooks.length) {
   after(async () => chromium?.close());
 }
 
-/** How many outputs of the executed notebook hold a frame. */
+/** Frames in which something is seen; the one more has the viewer that they share. */
+const SEEN = "iframe[srcdoc]:not([aria-hidden])";
+
+/** How many outputs of the executed notebook hold a frame, but for the one with the viewer that they share. */
 function countFrames(name) {
   const { cells } = JSON.parse(readFileSync(join(PAGES, name), "utf8"));
   const html = cells.flatMap((cell) => cell.outputs ?? []).map((output) => [output.data?.["text/html"] ?? ""].flat().join(""));
-  return html.reduce((sum, text) => sum + (text.match(/<iframe\b/g)?.length ?? 0), 0);
+  const frames = html.flatMap((text) => text.match(/<iframe\b[^>]*?srcdoc=/g) ?? []);
+  return frames.filter((frame) => !frame.includes("aria-hidden")).length;
 }
 
 /** A slider inside an output changes the machine, and the page simulates the program again: there is no kernel here. */
@@ -58,7 +62,8 @@ for (const name of notebooks) {
     const page = readFileSync(path, "utf8");
     if (harness.holdsCommittedViewer(page)) writeFileSync(path, harness.withFreshViewer(page));
     const visit = await chromium.open(path);
-    const frames = visit.page.locator("iframe[srcdoc]");
+    const frames = visit.page.locator(SEEN);
+    assert.equal(await visit.page.locator("iframe[srcdoc][aria-hidden]").count(), 1, "one output has the viewer of all");
     assert.equal(await frames.count(), countFrames(name), "a frame was lost on the way to the page");
     for (let i = 0; i < (await frames.count()); i += 1) {
       const canvas = await harness.ready(await harness.frameIn(frames.nth(i)));
