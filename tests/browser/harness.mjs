@@ -221,7 +221,7 @@ export const selection = (frame, selector = "[data-selection]") => words(frame.l
 const COMMITTED = join(ROOT, "wasm/dist");
 /** What the page's script unpacks its module with and starts it. */
 export const UNPACKING = ["digits", "lzma", "parts"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
-const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma };`)();
+export const { digits, nines, unlzma } = new Function(`${UNPACKING}; return { digits, nines, unlzma };`)();
 
 const PRINTED = Array.from({ length: 95 }, (_, k) => String.fromCharCode(32 + k));
 const ZERO = PRINTED.find((digit) => digits(digit.repeat(16)).every((byte) => byte === 0));
@@ -237,6 +237,18 @@ export const written = (bytes) => {
     return DIGITS[Math.floor(number / 91)] + DIGITS[number % 91];
   };
   return (bits.match(/.{1,13}/g) ?? []).map(two).join("");
+};
+/** The digits of elements, by their worth. */
+const OF_NINES = PRINTED.filter((digit) => digit !== "<");
+/** Bytes as the element of a page holds them, by a way of their own: nine are a number. */
+export const writtenInNines = (bytes) => {
+  const eleven = (_, k) => {
+    let number = BigInt(`0x${Buffer.concat([bytes.subarray(9 * k, 9 * k + 9), Buffer.alloc(9)]).toString("hex", 0, 9)}`);
+    const text = [];
+    for (let n = 0; n < 11; n += 1) [text[10 - n], number] = [OF_NINES[Number(number % 94n)], number / 94n];
+    return text.join("");
+  };
+  return Array.from({ length: Math.ceil(bytes.length / 9) }, eleven).join("");
 };
 /** Data, or a script, as a page holds it: as many bytes as its digits stand for, by a comment of gzip's. */
 export const packedData = (data) => {
@@ -254,8 +266,11 @@ const pairs = new Map();
 const dist = (folder, pair) => {
   const path = join(folder, pair);
   if (!pairs.has(path)) {
-    const [glue, module] = [readFileSync(`${path}.js`, "utf8"), written(readFileSync(`${path}.wasm.lzma`))];
-    pairs.set(path, { name: pair, glue, module });
+    const [glue, page] = [path, join(folder, pair === "course" ? "lessons" : "page")].map((name) => readFileSync(`${name}.js`, "utf8"));
+    const packed = readFileSync(`${path}.wasm.lzma`);
+    // As frames hold it, and as elements do.
+    const [module, inNines] = [written(packed), writtenInNines(packed)];
+    pairs.set(path, { name: pair, glue, script: glue + page, module, inNines });
   }
   return pairs.get(path);
 };
@@ -310,7 +325,8 @@ sync s
 export const holdsCommittedViewer = (html) => committedPair(html) !== undefined;
 
 /** The pair whose committed module a page holds: that with the algebra where the page has operators. */
-const committedPair = (html) => ["viewer", "operators"].find((pair) => html.includes(dist(COMMITTED, pair).module));
+const committedPair = (html) =>
+  ["viewer", "operators"].find((pair) => [dist(COMMITTED, pair).module, dist(COMMITTED, pair).inNines].some((held) => html.includes(held)));
 
 /** The page of `spanlift view` over these arguments, with the viewer as built now; gives its path. */
 export async function viewed(files, name, ...args) {
@@ -331,12 +347,11 @@ export function withFreshViewer(html, fresh = viewer(committedPair(html)), commi
   const holds = (is, what) => assert.ok(is, `the page does not hold the committed ${what}`);
   let scripts = 0;
   const page = html.replace(/(data-script=(?:\\?"|&(?:amp;)?quot;))([^"&\\]+)/g, (_, before, packed) => {
-    const script = gunzipSync(digits(packed)).toString();
-    holds(script.includes(committed.glue), `${fresh.name}.js`);
+    holds(gunzipSync(digits(packed)).toString() === committed.script, `${fresh.name}.js`);
     scripts += 1;
-    return before + packedData(script.replace(committed.glue, () => fresh.glue));
+    return before + packedData(fresh.script);
   });
   holds(scripts, `${fresh.name}.js`);
-  holds(page.includes(committed.module), `${fresh.name}.wasm.lzma`);
-  return page.replaceAll(committed.module, () => fresh.module);
+  holds(page.includes(committed.module) || page.includes(committed.inNines), `${fresh.name}.wasm.lzma`);
+  return page.replaceAll(committed.module, () => fresh.module).replaceAll(committed.inNines, () => fresh.inNines);
 }

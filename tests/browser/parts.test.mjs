@@ -138,10 +138,10 @@ test("a worker that reads a large trace with a program brings the second part fo
 /** A page whose module is damaged where `part` of it is behind, be it in bytes. */
 const damaged = (path, part) => {
   const html = readFileSync(path, "utf8");
-  const { module } = harness.viewer();
-  const at = 5 * Math.floor((part > 1 ? part / 4 : (module.length * part) / 5));
-  assert.ok(html.includes(module));
-  return room.files.write("damaged.html", html.replace(module, () => `${module.slice(0, at)}${"~".repeat(4)}0${module.slice(at + 5)}`));
+  const { inNines } = harness.viewer();
+  const at = 11 * Math.floor(part > 1 ? part / 9 : (inNines.length * part) / 11);
+  assert.ok(html.includes(inNines));
+  return room.files.write("damaged.html", html.replace(inNines, () => `${inNines.slice(0, at)}${"~".repeat(11)}${inNines.slice(at + 11)}`));
 };
 const DAMAGED = /a part of this page is damaged, or this browser refuses it: [^\n]+$/m;
 

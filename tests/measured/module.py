@@ -6,7 +6,8 @@ target/wasm*/wasm32-unknown-unknown/wasm/. Counted are functions that can be rea
 with one of the names given are left out.
 wasm-bindgen then drops what describes imports, and padding of calls: about 8 %. With --into they are put into FILE, an earlier
 module.json, with the sizes of the pairs in wasm/dist, part by part, and of the page without data that viewer.json beside FILE tells.
-Whether the goal holds is said of the first part with the glue, which is all that a trace, a snapshot or a layout loads, and of both parts.
+Whether the goal holds is said of the first part with the glue, which is all that a trace, a snapshot or a layout loads, and of both parts;
+the page's own script, with its style and its elements, is told beside them.
 """
 import bisect, collections, datetime, json, lzma, pathlib, re, subprocess, sys
 
@@ -172,14 +173,15 @@ def pair(name):
 def put(found, path):
     """Puts figures of today into a file."""
     all = json.loads(path.read_text())
-    pairs = {glue.stem: pair(glue.stem) for glue in sorted(DIST.glob("*.js"))}
+    pairs = {name: pair(name) for name in sorted(packed.name.split(".")[0] for packed in DIST.glob("*.lzma"))}
     viewer, goal = pairs["viewer"], all["goal"]
     for name, part in [("first_part_holds", "first"), ("all_together_holds", "module")]:
         goal[name] = (viewer[f"{part}_bytes"] + viewer["glue_bytes"] <= goal["module_and_glue_bytes"]
                       and viewer[f"{part}_packed_bytes"] <= goal["packed_bytes"])
     page = json.loads((path.parent / "viewer.json").read_text())["page_without_data_bytes"]
     today = datetime.date.today().isoformat()
-    all |= {"date": today, "pairs": pairs, **found, "page_without_data_bytes": page}
+    all |= {"date": today, "pairs": pairs, **found, "page_script_bytes": (DIST / "page.js").stat().st_size,
+            "page_without_data_bytes": page}
     path.write_text(json.dumps(all, indent=1) + "\n")
 
 

@@ -16,7 +16,7 @@
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
 //! Nothing else is fetched. Data, script and style travel packed with gzip, which the browser unpacks, the module with LZMA, which the
-//! script unpacks; all three are written with 91 digits. What users wrote is never part of markup or script.
+//! script unpacks; all three are written with printed letters of ASCII. What users wrote is never part of markup or script.
 
 mod shared;
 
@@ -32,47 +32,39 @@ use crate::svg::escaped;
 
 pub use shared::{carrier_html, sharing_html};
 
-/// A module, packed, and the script that calls it.
+/// A module, packed, the script that calls it, and the one that starts the viewers with both.
 struct Pair {
     glue: &'static str,
+    page: &'static str,
     module: &'static [u8],
 }
 
-const VIEWER: Pair =
-    Pair { glue: include_str!("../dist/viewer.js"), module: include_bytes!("../dist/viewer.wasm.lzma") };
+/// The page's own script, which `spanlift-viewer-build` makes of `page/`, style and elements within.
+const PAGE: &str = include_str!("../dist/page.js");
+
+const VIEWER: Pair = Pair {
+    glue: include_str!("../dist/viewer.js"),
+    page: PAGE,
+    module: include_bytes!("../dist/viewer.wasm.lzma"),
+};
 /// The viewer with the cells of the course's page: no other page carries them.
-const COURSE: Pair =
-    Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
+const COURSE: Pair = Pair {
+    glue: include_str!("../dist/course.js"),
+    page: include_str!("../dist/lessons.js"),
+    module: include_bytes!("../dist/course.wasm.lzma"),
+};
 /// The viewer with the algebra of operators, for the pages that hold one.
 const OPERATORS: Pair = Pair {
     glue: include_str!("../dist/operators.js"),
+    page: PAGE,
     module: include_bytes!("../dist/operators.wasm.lzma"),
 };
-/// The style of a place that no script has come to.
+/// The style of a place that no script has come to; the script puts all other style behind it.
 const EARLY: &str = include_str!("page/early.css");
-/// All other style, which the script puts behind it.
-const STYLE: &str = include_str!("page/viewer.css");
-/// What a viewer consists of, empty. It would be more bytes in the module.
-const BODY: &str = include_str!("page/viewer.html");
 /// What turns digits into bytes, which the loader needs too.
 const DIGITS: &str = include_str!("page/digits.js");
 /// The one script that stands in the page as it is: it unpacks the other and starts it.
 const LOADER: &str = include_str!("page/loader.js");
-const BOOT: &str = concat!(
-    include_str!("page/lzma.js"),
-    include_str!("page/parts.js"),
-    include_str!("page/files.js"),
-    include_str!("page/keys.js"),
-    include_str!("page/menu.js"),
-    include_str!("page/perfetto.js"),
-    include_str!("page/tools.js"),
-    include_str!("page/against.js"),
-    include_str!("page/program.js"),
-    include_str!("page/boot.js"),
-);
-
-/// The script of the course's cells, in front of the viewer's, which starts it.
-const LESSON: &str = include_str!("page/lesson.js");
 
 /// A page that shows `items`, as one file that works offline.
 ///
@@ -102,7 +94,7 @@ pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
     );
     let examples =
         if examples.is_empty() { String::new() } else { format!(" data-examples=\"{}\"", data(examples)) };
-    document(&title, "spanlift-page", &place, &examples, |nonce| assets(nonce, pair_of(items), ""))
+    document(&title, "spanlift-page", &place, &examples, |nonce| assets(nonce, pair_of(items)))
 }
 
 /// Marks a place whose first item, which it shows, needs all of the module: then nothing waits for the second part.
@@ -122,7 +114,7 @@ pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
     let place = format!("<main class=\"spanlift\" data-alone data-from=\"{}\"></main>", escaped(from));
     let examples = format!(" data-examples=\"{}\"", data(examples));
     let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples, |nonce| {
-        assets(nonce, &OPERATORS, "")
+        assets(nonce, &OPERATORS)
     });
     page.replacen("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
 }
@@ -176,18 +168,20 @@ pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32
 ///
 /// `nonce` is that of the page's policy ([`content_policy`]), or empty where the page has none.
 pub fn viewer_assets_html(nonce: &str) -> String {
-    assets(nonce, &VIEWER, "")
+    assets(nonce, &VIEWER)
 }
 
 /// The same for a page of lessons: elements with `data-verb` are cells that do what [`crate::course::act`] says, with the text
 /// of the `textarea` in them; the element `course-rows` holds the file of published rows.
 pub fn lesson_assets_html(nonce: &str) -> String {
-    assets(nonce, &COURSE, LESSON)
+    assets(nonce, &COURSE)
 }
 
-fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
-    let script = format!(" data-script=\"{}\"", packed(script(pair, more).as_bytes()));
-    style(nonce, "") + &module(pair) + &loader(nonce, &script, &[DIGITS, LOADER])
+fn assets(nonce: &str, pair: &Pair) -> String {
+    let script = format!(" data-script=\"{}\"", packed(script(pair).as_bytes()));
+    style(nonce, "")
+        + &module(" data-nines", &base94(pair.module))
+        + &loader(nonce, &script, &[DIGITS, LOADER])
 }
 
 /// The style of places before their script comes, with some more.
@@ -195,8 +189,9 @@ fn style(nonce: &str, more: &str) -> String {
     format!("<style{}>{}{more}</style>\n", with_nonce(nonce), slim_script(EARLY))
 }
 
-fn module(pair: &Pair) -> String {
-    format!("<script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n", base91(pair.module))
+/// The element that holds a module's digits: eleven for nine bytes where it has `data-nines`.
+fn module(attribute: &str, digits: &str) -> String {
+    format!("<script type=\"application/x-lzma\" id=\"spanlift-module\"{attribute}>{digits}</script>\n")
 }
 
 /// The element whose script brings the others, and has what they need as attributes.
@@ -210,11 +205,9 @@ fn with_nonce(nonce: &str) -> String {
     if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) }
 }
 
-/// The glue, style, elements and the page's own scripts as one; `more` stands in front of what starts the viewers.
-fn script(pair: &Pair, more: &str) -> String {
-    let [style, body] = [STYLE, BODY].map(|text| serde_json::Value::from(slim_script(text)));
-    let texts = format!("const STYLE={style},BODY={body};\n");
-    [pair.glue, &texts, &joined(&slim_script(more)), &joined(&slim_script(BOOT))].concat()
+/// The glue and what starts the viewers, as one.
+fn script(pair: &Pair) -> String {
+    [pair.glue, pair.page].concat()
 }
 
 /// The digits of [`base91`], in their order: what is printed of ASCII and means nothing within quotes of markup or script.
@@ -238,6 +231,24 @@ fn base91(bytes: &[u8]) -> String {
     }
     if n > 0 {
         write(bits << (13 - n));
+    }
+    text
+}
+
+/// Bytes as text that stands in a script's element, where nothing but `<` has a meaning: eleven of 94 digits for nine bytes (the
+/// highest first), 7 in 1000 shorter than [`base91`]. Zeros fill the last nine.
+fn base94(bytes: &[u8]) -> String {
+    let digits: Vec<char> = (b' '..=b'~').filter(|&digit| digit != b'<').map(char::from).collect();
+    let mut text = String::with_capacity(bytes.len().div_ceil(9) * 11);
+    for nine in bytes.chunks(9) {
+        let mut number = nine.iter().fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+        number <<= 8 * (9 - nine.len());
+        let mut eleven = [' '; 11];
+        for digit in eleven.iter_mut().rev() {
+            *digit = digits[(number % 94) as usize];
+            number /= 94;
+        }
+        text.extend(eleven);
     }
     text
 }
@@ -375,6 +386,26 @@ mod tests {
     }
 
     #[test]
+    fn nine_bytes_are_eleven_digits_that_end_no_element() {
+        // By hand: 255 is 2 * 94 + 67, and 256 to the eighth power times 255 has eleven digits with these at its end.
+        assert_eq!(base94(&[0, 0, 0, 0, 0, 0, 0, 0, 255]), "         \"d");
+        assert_eq!(
+            [base94(&[]), base94(&[0]), base94(&[0; 10])],
+            ["".to_owned(), " ".repeat(11), " ".repeat(22)]
+        );
+        let text = base94(&(0..=255).cycle().take(9 * 1000).collect::<Vec<u8>>());
+        assert_eq!(text.len(), 11 * 1000);
+        assert!(text.bytes().all(|digit| (b' '..=b'~').contains(&digit) && digit != b'<'));
+        // By a number of all bits, of as many bytes as there may be at the end, and the greatest.
+        let worth = |digit: u8| u128::from(digit - b' ') - u128::from(digit > b'<');
+        for bytes in [&[0xff; 9][..], b"\x01 nine by", &[0x80], &[7, 0, 9]] {
+            let read = base94(bytes).bytes().fold(0_u128, |number, digit| number * 94 + worth(digit));
+            let whole: Vec<u8> = bytes.iter().copied().chain([0; 9]).take(9).collect();
+            assert_eq!(read.to_be_bytes()[7..], whole, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn packed_bytes_are_as_many_as_their_digits_stand_for() {
         let mut seen = [false; 2];
         for n in 0..60 {
@@ -395,7 +426,7 @@ mod tests {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
         assert_eq!(joined("a({\nb,\nc: 1, // one,\n});\nd();\n}\n"), "a({b,c: 1, // one,\n});d();}\n");
-        for script in [VIEWER.glue, COURSE.glue, OPERATORS.glue, LOADER, BOOT, LESSON] {
+        for script in [DIGITS, LOADER, shared::LEND, shared::BORROW] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
                 assert_eq!(line.matches('`').count() % 2, 0, "{line}");
@@ -424,18 +455,19 @@ mod tests {
     fn nothing_is_fetched() {
         // Of a page what is no digits, which may spell anything.
         let (page, data) = (page(&items()), data(&items()));
-        let [module, script] = [base91(VIEWER.module), packed(self::script(&VIEWER, "").as_bytes())];
+        let [module, script] = [base94(VIEWER.module), packed(self::script(&VIEWER).as_bytes())];
         let mut bare = page;
         for digits in [data, module, script] {
             assert_eq!(bare.matches(&digits).count(), 1);
             bare = bare.replace(&digits, "");
         }
-        let scripts =
-            [(&VIEWER, ""), (&COURSE, LESSON), (&OPERATORS, "")].map(|(pair, more)| self::script(pair, more));
+        // The name of what an SVG is written in is no address.
+        let scripts = [&VIEWER, &COURSE, &OPERATORS].map(self::script).concat();
+        let scripts = scripts.replace("http://www.w3.org/2000/svg", "");
         for word in
             ["http://", "https://", "import(", "XMLHttpRequest", "WebSocket", "src=", "@import", "url("]
         {
-            assert_eq!(bare.matches(word).count() + scripts.concat().matches(word).count(), 0, "{word}");
+            assert_eq!(bare.matches(word).count() + scripts.matches(word).count(), 0, "{word}");
         }
     }
 

@@ -1,11 +1,12 @@
-//! The built pairs: glue and packed module of each, with the hashes that tie them together.
+//! The built pairs: glue and packed module of each, and the page's own scripts, with the hashes that tie them together.
 //!
 //! | line of `inputs.sha256` | hash of |
 //! |---|---|
 //! | `… inputs` | everything that the pairs are built from (`inputs.rs`) |
 //! | `… viewer.js`, `… course.js`, `… operators.js` | the glue |
 //! | `… viewer.wasm.lzma`, `… course.wasm.lzma`, `… operators.wasm.lzma` | the module |
-//! | `by …` | none: what compiled them, which gives the same bytes of the same inputs |
+//! | `… page.js`, `… lessons.js` | what starts them (`scripts.rs`) |
+//! | `by …` | none: what made them, which gives the same bytes of the same inputs |
 //!
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
@@ -20,6 +21,7 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::alike;
 use crate::inputs::{self, sha256};
+use crate::scripts::{self, Minifier};
 use crate::slim::slim_script;
 use crate::split;
 
@@ -59,26 +61,38 @@ struct Made {
 }
 
 /// Runs wasm-bindgen on `wasm` and writes the pair into `out`; gives its sizes in words.
-pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
-    let Made { files, sizes } = make(wasm, pair)?;
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+pub(crate) fn write(wasm: &Path, pair: &Pair, minifier: &Minifier, out: &Path) -> Result<String> {
+    let Made { files, sizes } = make(wasm, pair, minifier)?;
     for (name, bytes) in files {
         save(&out.join(name), &bytes)?;
     }
     Ok(sizes)
 }
 
+/// Writes the page's own scripts into `out`; gives their sizes in words.
+pub(crate) fn write_scripts(root: &Path, minifier: &Minifier, out: &Path) -> Result<String> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let mut sizes = Vec::new();
+    for (name, code) in scripts::all(root, minifier)? {
+        sizes.push(format!("{name} {} B", code.len()));
+        save(&out.join(name), code.as_bytes())?;
+    }
+    Ok(sizes.join(", "))
+}
+
 /// Says that [`WHOLE`], made of `wasm` by `toolchain`, is byte for byte the committed pair, or that another compiler made that.
-pub(crate) fn compare(wasm: &Path, root: &Path, toolchain: &str) -> Result<String> {
+pub(crate) fn compare(wasm: &Path, root: &Path, minifier: &Minifier, toolchain: &str) -> Result<String> {
     let dist = root.join(FOLDER);
     let recorded = String::from_utf8(read(&dist.join(HASHES))?)?;
     let by =
         recorded.lines().find_map(|line| line.strip_prefix(BY)).unwrap_or("a compiler that is not recorded");
-    let Made { files, sizes } = make(wasm, &WHOLE)?;
+    let Made { files, sizes } = make(wasm, &WHOLE, minifier)?;
     if by != toolchain {
         return Ok(format!("{sizes}; not compared with {FOLDER}, which was built with {by}"));
     }
-    for (name, bytes) in files {
+    let scripts = scripts::all(root, minifier)?;
+    let scripts = scripts.into_iter().map(|(name, code)| (name.to_owned(), code.into_bytes()));
+    for (name, bytes) in files.into_iter().chain(scripts) {
         ensure!(
             read(&dist.join(&name))? == bytes,
             "{FOLDER}/{name} is not what its sources give with {by}; {REBUILD}"
@@ -87,7 +101,7 @@ pub(crate) fn compare(wasm: &Path, root: &Path, toolchain: &str) -> Result<Strin
     Ok(format!("{sizes}: byte for byte those of {FOLDER}"))
 }
 
-fn make(wasm: &Path, pair: &Pair) -> Result<Made> {
+fn make(wasm: &Path, pair: &Pair, minifier: &Minifier) -> Result<Made> {
     let scratch = wasm.with_extension("bindgen");
     Bindgen::new()
         .input_path(wasm)
@@ -101,7 +115,7 @@ fn make(wasm: &Path, pair: &Pair) -> Result<Made> {
     let [glue_name, packed_name] = pair.files();
     let glue = String::from_utf8(read(&scratch.join(&glue_name))?).context("the glue is no UTF-8 text")?;
     let (glue, names) = terse(&of_parts(&plain(&slim_script(&glue)))?);
-    let glue = glue.into_bytes();
+    let glue = minifier.glue(&glue)?.into_bytes();
     let parts = split::split(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?)?;
     let [first, second] = [parts.first, parts.second].map(|part| alike::beside(&part, &names));
     let (first, second) = (first?, second?);
@@ -202,10 +216,14 @@ fn verdict(recorded: &str, found: &str) -> Result<()> {
     Ok(())
 }
 
-/// Names and bytes of the files of all pairs.
+/// The names of all files that are built.
+fn built() -> impl Iterator<Item = String> {
+    PAIRS.iter().flat_map(Pair::files).chain(scripts::NAMES.map(str::to_owned))
+}
+
+/// Names and bytes of the files that are built.
 fn contents(dist: &Path) -> Result<Vec<(String, Vec<u8>)>> {
-    let names = PAIRS.iter().flat_map(Pair::files);
-    names.map(|name| Ok((name.clone(), read(&dist.join(name))?))).collect()
+    built().map(|name| Ok((name.clone(), read(&dist.join(name))?))).collect()
 }
 
 fn hashes(inputs: &str, files: &[(String, Vec<u8>)]) -> String {
@@ -237,12 +255,11 @@ fn save(path: &Path, bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Hashes of inputs and of the six files, a letter each.
+    /// Hashes of inputs and of the eight files, a letter each.
     fn of(letters: &str) -> String {
         let (inputs, files) = letters.split_at(1);
-        let names = PAIRS.iter().flat_map(Pair::files);
-        let files: Vec<_> = names.zip(files.bytes()).map(|(name, letter)| (name, vec![letter])).collect();
-        assert_eq!(files.len(), 6);
+        let files: Vec<_> = built().zip(files.bytes()).map(|(name, letter)| (name, vec![letter])).collect();
+        assert_eq!((files.len(), built().count()), (8, 8));
         hashes(inputs, &files)
     }
 
@@ -255,16 +272,18 @@ mod tests {
 
     #[test]
     fn a_changed_source_or_half_a_pair_is_stale() {
-        check("ivwcxop", "ivwcxop", "ok");
-        check("ivwcxop", "jvwcxop", "sources or dependencies changed");
-        check("ivwcxop", "ihwcxop", "viewer.js is not of the same build");
-        check("ivwcxop", "ivncxop", "viewer.wasm.lzma is not of the same build");
-        check("ivwcxop", "iwvcxop", "viewer.js is not of the same build");
-        check("ivwcxop", "ivwxxop", "course.js is not of the same build");
-        check("ivwcxop", "icxcxop", "viewer.js is not of the same build");
-        check("ivwcxop", "ivwcwop", "course.wasm.lzma is not of the same build");
-        check("ivwcxop", "ivwcxcx", "operators.js is not of the same build");
-        check("ivwcxop", "ivwcxox", "operators.wasm.lzma is not of the same build");
+        check("ivwcxopsl", "ivwcxopsl", "ok");
+        check("ivwcxopsl", "jvwcxopsl", "sources or dependencies changed");
+        check("ivwcxopsl", "ihwcxopsl", "viewer.js is not of the same build");
+        check("ivwcxopsl", "ivncxopsl", "viewer.wasm.lzma is not of the same build");
+        check("ivwcxopsl", "iwvcxopsl", "viewer.js is not of the same build");
+        check("ivwcxopsl", "ivwxxopsl", "course.js is not of the same build");
+        check("ivwcxopsl", "icxcxopsl", "viewer.js is not of the same build");
+        check("ivwcxopsl", "ivwcwopsl", "course.wasm.lzma is not of the same build");
+        check("ivwcxopsl", "ivwcxcxsl", "operators.js is not of the same build");
+        check("ivwcxopsl", "ivwcxoxsl", "operators.wasm.lzma is not of the same build");
+        check("ivwcxopsl", "ivwcxoptl", "page.js is not of the same build");
+        check("ivwcxopsl", "ivwcxopsm", "lessons.js is not of the same build");
     }
 
     #[test]

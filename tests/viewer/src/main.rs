@@ -5,14 +5,15 @@
 //! cargo run -p spanlift-viewer-build -- check [--again]
 //! ```
 //!
-//! `build` writes the pairs of glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
-//! needs no wasm toolchain: it compares hashes. `check --again` also builds the pair that has all of the code, with warnings as errors,
+//! `build` writes the pairs of glue and module and the page's scripts into `wasm/dist` (or `DIR`); `--strict` makes warnings of the
+//! viewer errors. `check` needs no wasm toolchain: it compares hashes. `check --again` also builds the pair that has all of the code, with warnings as errors,
 //! and holds it to the committed one byte for byte where that was built with the same compiler. Exit status: 0 done or up to date, 1 stale or not built, 2 wrong call.
 #![expect(clippy::print_stdout, reason = "a command reports on standard output")]
 
 mod alike;
 mod dist;
 mod inputs;
+mod scripts;
 #[path = "../../../wasm/src/slim.rs"]
 mod slim;
 mod split;
@@ -25,6 +26,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+
+use crate::scripts::Minifier;
 
 const USAGE: &str = "usage: viewer build [--out DIR] [--strict] | viewer check [--again]";
 
@@ -87,28 +90,30 @@ fn build(root: &Path, out: Option<PathBuf>, strict: bool) -> Result<String> {
     let out = out.unwrap_or_else(|| root.join(dist::FOLDER));
     let inputs = inputs::hash(root)?;
     let toolchain = toolchain::find(root)?;
-    println!("building the viewer with {toolchain}");
-    let mut sizes = Vec::new();
+    let minifier = Minifier::find(root)?;
+    println!("building the viewer with {toolchain} and {minifier}");
+    let mut sizes = vec![dist::write_scripts(root, &minifier, &out)?];
     // The viewer last: its module is the one that lies there with its names, for `tests/measured/module.py`.
     for pair in dist::PAIRS.iter().rev() {
         let wasm = toolchain.build(root, pair.feature, strict)?;
-        sizes.push(dist::write(&wasm, pair, &out)?);
+        sizes.push(dist::write(&wasm, pair, &minifier, &out)?);
     }
     anyhow::ensure!(
         inputs == inputs::hash(root)?,
         "the sources changed while they were compiled: build again"
     );
-    dist::seal(&inputs, &toolchain.to_string(), &out)?;
+    dist::seal(&inputs, &format!("{toolchain}, {minifier}"), &out)?;
     let shown = out.canonicalize().with_context(|| format!("no folder {}", out.display()))?;
     Ok(format!("{}: {}", shown.display(), sizes.join("; ")))
 }
 
-/// Builds the pair that has all of the code and compares it with the committed one, which is up to date.
+/// Builds the pair that has all of the code, and the page's scripts, and compares both with the committed ones, which are up to date.
 fn rebuilt(root: &Path) -> Result<String> {
     let toolchain = toolchain::find(root)?;
-    println!("building the viewer with {toolchain}");
+    let minifier = Minifier::find(root)?;
+    println!("building the viewer with {toolchain} and {minifier}");
     let wasm = toolchain.build(root, dist::WHOLE.feature, true)?;
-    dist::compare(&wasm, root, &toolchain.to_string())
+    dist::compare(&wasm, root, &minifier, &format!("{toolchain}, {minifier}"))
 }
 
 #[cfg(test)]

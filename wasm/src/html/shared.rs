@@ -6,8 +6,8 @@
 //! in the same notebook could draw there what it likes, and no more.
 
 use super::{
-    DIGITS, LOADER, OPERATORS, Pair, VIEWER, all, data, document, framed, loader, module, packed, quoted,
-    script, style, word,
+    DIGITS, LOADER, OPERATORS, Pair, VIEWER, all, base91, data, document, framed, loader, module, packed,
+    quoted, script, style, word,
 };
 use crate::pack::PageItem;
 use crate::svg::escaped;
@@ -48,7 +48,7 @@ pub fn sharing_html(items: &[PageItem], picture: &str, title: &str, height_px: u
 /// It shows `words`, which stand beside a frame that nobody sees.
 pub fn carrier_html(words: &str) -> String {
     let frame = document("spanlift", "spanlift-frame", "", "", |nonce| {
-        module(&OPERATORS) + &loader(nonce, &lent(&OPERATORS), &[LEND])
+        module("", &base91(OPERATORS.module)) + &loader(nonce, &lent(&OPERATORS), &[LEND])
     });
     format!(
         "<p style=\"margin:0\">{}</p><iframe sandbox=\"allow-scripts\" title=\"\" aria-hidden=\"true\" tabindex=\"-1\" srcdoc=\"{}\" \
@@ -60,16 +60,18 @@ pub fn carrier_html(words: &str) -> String {
 
 /// What a frame that has a module needs: it lends it, too.
 pub(super) fn lending_assets(nonce: &str, pair: &Pair) -> String {
-    style(nonce, "") + &module(pair) + &loader(nonce, &lent(pair), &[DIGITS, LEND, LOADER])
+    style(nonce, "")
+        + &module("", &base91(pair.module))
+        + &loader(nonce, &lent(pair), &[DIGITS, LEND, LOADER])
 }
 
 /// The script as an attribute, and the word by which both are asked for.
 fn lent(pair: &Pair) -> String {
-    format!(" data-key=\"{}\" data-script=\"{}\"", key(pair), packed(script(pair, "").as_bytes()))
+    format!(" data-key=\"{}\" data-script=\"{}\"", key(pair), packed(script(pair).as_bytes()))
 }
 
 fn key(pair: &Pair) -> String {
-    word(&[pair.module, script(pair, "").as_bytes()])
+    word(&[pair.module, script(pair).as_bytes()])
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ const start = async () => {
   script.before(make("style", { textContent: STYLE, nonce: script.nonce }));
   const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
-    const packed = digits(document.getElementById("spanlift-module").textContent);
+    const { dataset, textContent } = document.getElementById("spanlift-module");
+    const packed = ("nines" in dataset ? nines : digits)(textContent);
     const { startLessons } = globalThis;
     const module = await started({ packed }, startLessons || places.some((place) => "all" in place.dataset));
     startLessons?.(module);

@@ -276,7 +276,7 @@ const tools = (view, place, alone, { module, examples }) => {
     const [width, height] = [w + 2 * MARGIN, h + 2 * MARGIN];
     const inner = made.map(([pen, [y, ...size]]) => pen.text(MARGIN, MARGIN + y, ...size)).join("");
     const ground = `<rect width="${width}" height="${height}" fill="${inks(dark)[0]}"/>`;
-    const svg = `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title())}</title>${ground}${inner}</svg>`;
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title())}</title>${ground}${inner}</svg>`;
     return { svg, width: w && width, height };
   };
   const save = () => {
