@@ -429,12 +429,17 @@ fn pauses_are_put_down_to_what_the_host_did() {
         let found = writer.found();
         let gap = rule(&found, "device-gap").unwrap();
         assert_eq!((gap.cost_ns, gap.count), (910_000, 1));
-        (gap.why.clone(), gap.wins_ns)
+        (gap.why.clone(), gap.change.clone(), gap.wins_ns)
     };
-    let (why, wins) = pause("cudaMalloc", 150, 950);
-    assert!(why.contains("in `cudaMalloc`"), "{why}");
+    let (why, change, wins) = pause("cudaMalloc", 150, 950);
+    assert!(why.contains("in `cudaMalloc`") && change.contains("asked for memory"), "{why}: {change}");
     assert_eq!(wins, Some(800_000));
-    let (why, wins) = pause("cudaFuncGetAttributes", 150, 160);
+    // A launch waits for no work: what takes it so long is what it loads.
+    for name in ["cudaLaunchKernel", "hipModuleLaunchKernel", "cudaGraphLaunch"] {
+        let (why, change, _) = pause(name, 150, 950);
+        assert!(why.contains(name) && change.contains("first launch"), "{why}: {change}");
+    }
+    let (why, _, wins) = pause("cudaFuncGetAttributes", 150, 160);
     assert!(why.contains("between calls"), "{why}");
     // The second kernel would follow the first at once.
     assert_eq!(wins, Some(910_000));

@@ -110,6 +110,9 @@ fn told(cause: Cause, call: Option<&str>) -> (&'static str, String, &'static str
                 "the driver is asked for memory or a stream while the device has nothing to do: warm up before measuring, keep \
                  `torch.cuda.empty_cache()` out of loops, and see the memory snapshot for thrash. The prediction \
                  is for none of these calls"
+            } else if call.contains("Launch") {
+                "a first launch makes the context or loads its kernel's code (`CUDA_MODULE_LOADING`): warm up before \
+                 measuring. The prediction is for launches that wait for nothing"
             } else {
                 "what the call waits for has ended by then, or nearly: launch the next work before waiting, so that the \
                  device has some in its queue. The prediction is for calls that wait for nothing"
