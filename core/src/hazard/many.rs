@@ -348,8 +348,10 @@ pub(super) fn needed(draft: &Draft, made: &[Made], terms: Terms) -> Vec<bool> {
         let [Some(Some(first)), Some(Some(second))] = [first, second].map(|old| place.get(old)) else {
             continue;
         };
+        // A later change may have given one of the two a block of its own.
         if at < *second
-            && let Some(access) = known.access(*first)
+            && let [Some(access), Some(waits)] = [first, second].map(|k| known.access(*k))
+            && known.relation.meet(access, waits, |x, y| x || y)
             && let Some(others) = known.without(at, *second)
         {
             needed[at] = !others.iter().any(|&step| known.knows(step, access));

@@ -202,17 +202,21 @@ impl<'p> Relation<'p> {
 
     /// Whether the step at `a` writes what the call at `b` reads early, and its stream has it before the copy.
     fn is_source_of(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.steps[a], &self.steps[b]);
+        let also = self.steps[b].also.as_ref();
+        also.is_some_and(|also| also.knows(self.steps[a].epoch()))
+            && self.meet(a, b, |write, read| write && !read)
+    }
+
+    /// Whether two steps touch a common byte, as far as is known, with touches of which these may write.
+    pub(super) fn meet(&self, a: usize, b: usize, write: impl Fn(bool, bool) -> bool) -> bool {
         let block = |touch: &Touch| self.facts.buffer(touch.region.buffer).block;
-        let meets = |write: &Touch, read: &Touch| {
-            let spans = [write, read].map(|touch| &touch.region.span);
-            block(write) == block(read) && spans[0].overlaps(spans[1], DEFAULT_LIMIT) != Overlap::No
+        let meets = |x: &Touch, y: &Touch| {
+            let spans = [x, y].map(|touch| &touch.region.span);
+            write(x.write, y.write)
+                && block(x) == block(y)
+                && spans[0].overlaps(spans[1], DEFAULT_LIMIT) != Overlap::No
         };
-        b.also.as_ref().is_some_and(|also| also.knows(a.epoch()))
-            && a.touches
-                .iter()
-                .filter(|t| t.write)
-                .any(|write| b.touches.iter().any(|read| meets(write, read)))
+        self.steps[a].touches.iter().any(|x| self.steps[b].touches.iter().any(|y| meets(x, y)))
     }
 }
 

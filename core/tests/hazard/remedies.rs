@@ -448,3 +448,14 @@ fn a_free_whose_stream_is_gone_moves_to_another() {
         "Free it after command 6 instead, without a stream, as a is gone by then, or allocate anew.";
     assert!(said("write m").ends_with(on_none), "{}", said("write m"));
 }
+
+/// The sync is made for a block that two buffers have; then the free moves back, and each has its own.
+#[test]
+fn no_wait_is_left_for_a_block_that_is_no_longer_shared() {
+    let text = "stream s\npageable x 4\nspawn t\ncopy x <- x[2..3] blocking\nrecord e on s\nfree x\n\
+                t: pageable y 4 reuse x\nt: read y\nt: kernel on s reads x\nsync s";
+    let mended = hazard::mend(&Program::from_text(text).unwrap(), Mode::Contract, 100).unwrap();
+    assert_eq!(mended.report.verdict(), hazard::Verdict::Safe);
+    let told = mended.program.to_text();
+    assert!(!told.contains("t: sync"), "{told}");
+}
