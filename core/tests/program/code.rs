@@ -360,13 +360,14 @@ fn threads_in_python_take_names_away_from_all() {
 fn where_pytorch_orders_more_the_program_stands_beside_it() {
     says(
         "pageable h 8\npinned p 8\ndevice d 8\ndevice o 8 on cuda:1\nstream s\ncopy d <- h blocking\ncopy d <- p blocking\n\
-         copy o <- d on s\nmemset p on s\n",
+         copy o <- d on s\nmemset p on s\ncopy h <- p on s\n",
         Language::PyTorch,
         &[
             "d.copy_(h)  # copy d <- h blocking",
             "d.copy_(p)",
             "with torch.cuda.stream(s): o.copy_(d, non_blocking=True)  # copy o <- d on s",
             "with torch.cuda.stream(s): p.fill_(0)  # memset p 0 on s",
+            "with torch.cuda.stream(s): h.copy_(p, non_blocking=True)  # copy h <- p on s",
         ],
     );
 }

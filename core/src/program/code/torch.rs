@@ -277,7 +277,9 @@ impl Writer<'_> {
                 let orders_more =
                     copy.sync && from == Some((Space::Pageable, 0)) && self.is_on_device(&copy.dst)
                         || self.is_on_device(&copy.dst) && self.is_on_device(&copy.src) && to != from;
-                needs_words = copy.peer || copy.untracked || orders_more;
+                // Between host tensors it is the thread's own copy, which waits for no stream.
+                let is_own = !self.is_on_device(&copy.dst) && !self.is_on_device(&copy.src);
+                needs_words = copy.peer || copy.untracked || orders_more || is_own;
                 self.on(copy.stream, &call)
             }
             Op::Memset { stream, dst, value, .. } => {
