@@ -67,7 +67,8 @@ impl Timeline<'_> {
             Some(row.samples[after.checked_sub(1)?].1)
         });
         let then = then.map_or(String::new(), |value| format!("{}, ", amount(&row.name, value)));
-        let label = format!("{then}greatest {}", amount(&row.name, most));
+        let greatest = row.samples.iter().map(|(_, value)| *value).reduce(f64::max).unwrap_or(most);
+        let label = format!("{then}greatest {}", amount(&row.name, greatest));
         let wide = text::width(&label, LABEL, false);
         if wide + 12.0 < width {
             let (right, middle) = (g + width - 6.0, top + height / 2.0);
@@ -141,6 +142,13 @@ mod tests {
         assert!((high / low - 0.75).abs() < 1e-9, "1 MB is a quarter of 4 MB above nothing");
         let said: Vec<String> = app.scene().texts().map(|t| t.text.clone()).collect();
         assert!(said.contains(&"greatest 3.81 MiB".to_owned()), "{said:?}");
+    }
+
+    #[test]
+    fn a_counter_below_zero_has_its_greatest_value_there() {
+        let app = app(&[(10_000, -5.0), (50_000, -2.0), (90_000, -7.5)]);
+        let said: Vec<String> = app.scene().texts().map(|t| t.text.clone()).collect();
+        assert!(said.contains(&"greatest -2".to_owned()), "{said:?}");
     }
 
     #[test]
