@@ -27,6 +27,14 @@ use crate::program::{Alloc, BufferId, Copy, FreeVia, Kernel, Op, Program, Stream
 /// # Ok::<(), spanlift::program::Problems>(())
 /// ```
 pub fn sentence(program: &Program, hazard: &Hazard) -> String {
+    // Of the hazard of another program there is less to say.
+    let sites = [Some(hazard.first), Some(hazard.second)].into_iter().chain(hazard.captured).flatten();
+    let names = [Some(hazard.buffer), hazard.also].into_iter().flatten();
+    if sites.max() >= Some(program.commands().len())
+        || names.map(BufferId::index).max() >= Some(program.names().n_buffers())
+    {
+        return short_sentence(program, hazard);
+    }
     let words = Words { program, hazard };
     match hazard.kind {
         HazardKind::Raw | HazardKind::War | HazardKind::Waw => words.race(),

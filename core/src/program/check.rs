@@ -93,6 +93,13 @@ pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
     known.finish(program)
 }
 
+/// The first command that names what another program has and this one has not.
+pub(super) fn foreign(program: &Program) -> Option<Problem> {
+    let counts = ids::counts(program.names());
+    let mut commands = program.commands().iter().enumerate();
+    commands.find_map(|(index, command)| ids::foreign(program, index, command, &counts))
+}
+
 /// Checks all but the broken commands, which stand in order.
 pub(super) fn check_beside(program: &Program, broken: &[Broken]) -> Result<Facts, Problems> {
     let mut known = Known::new();

@@ -50,6 +50,8 @@ impl Language {
 impl Program {
     /// The program in a language; see [`code`](super::code) for what stands for what.
     ///
+    /// A comment that says so where a command names what another program has and this one has not.
+    ///
     /// # Cost
     /// Linear in the commands, times the host threads where those wait for each other.
     ///
@@ -63,6 +65,9 @@ impl Program {
     /// # Ok::<(), spanlift::program::ReadError>(())
     /// ```
     pub fn to_code(&self, language: Language) -> String {
+        if let Some(problem) = super::check::foreign(self) {
+            return format!("{} {problem}\n", if language == Language::PyTorch { "#" } else { "//" });
+        }
         match language {
             Language::PyTorch => torch::write(self),
             Language::Cuda => cuda::write(self),

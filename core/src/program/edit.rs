@@ -90,17 +90,11 @@ impl Program {
     }
 
     /// A command over this program's names as the line that would say it in front of command `index`.
-    ///
-    /// # Panics
-    /// When the command names what this program has no name for.
     pub fn text_of(&self, command: &Command, index: usize) -> String {
         text::write_command(self, command, index)
     }
 
     /// A command over this program's names as an object of the JSON form.
-    ///
-    /// # Panics
-    /// When the command names what this program has no name for.
     pub fn json_of(&self, command: &Command) -> String {
         json::write_command(self, command)
     }

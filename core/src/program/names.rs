@@ -57,7 +57,7 @@ impl<T> Table<T> {
     }
 
     fn name(&self, id: Id<T>) -> &str {
-        &self.names[id.index()]
+        self.names.get(id.index()).map_or("?", |name| name)
     }
 }
 
@@ -105,9 +105,6 @@ pub(crate) fn legacy_device(name: &str) -> Option<u32> {
 
 impl Names {
     /// The device whose legacy default stream this is; none for other streams.
-    ///
-    /// # Panics
-    /// When the id comes from another program.
     pub fn legacy_device(&self, stream: StreamId) -> Option<u32> {
         legacy_device(self.stream(stream))
     }
@@ -117,10 +114,7 @@ macro_rules! tables {
     ($($table:ident, $name:ident, $find:ident, $count:ident, $id:ty, $what:literal;)*) => {
         impl Names {
             $(
-                #[doc = concat!("The name of a ", $what, ".")]
-                ///
-                /// # Panics
-                /// When the id comes from another program.
+                #[doc = concat!("The name of a ", $what, "; `?` where the id comes from another program that has more.")]
                 pub fn $name(&self, id: $id) -> &str {
                     self.$table.name(id)
                 }

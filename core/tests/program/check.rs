@@ -1,6 +1,6 @@
 //! What makes a program ill formed, with the exact words, and that hostile files are answered with typed errors.
 
-use spanlift::program::{Problem, ReadError};
+use spanlift::program::{Problem, ReadError, code::Language};
 use spanlift::{Bytes, Program, mib};
 
 /// The problems of a text whose lines stand between semicolons, without places where they are those of the last line.
@@ -513,7 +513,7 @@ fn built_programs_are_checked_alike() {
     let problems = |p: &Program| p.check().expect_err("a program that should be refused").to_string();
     let mut p = Program::new();
     p.pinned("x", Bytes(1 << 63));
-    assert_eq!(problems(&p), r#"command 0: buffer "x" has -1 bytes, at least 1 is needed"#);
+    assert_eq!(problems(&p), r#"command 0: buffer "x" has no size of 1 to 9223372036854775807 bytes"#);
     let mut p = Program::new();
     p.stream_on(4_096, "s");
     p.device_sync(u32::MAX);
@@ -627,6 +627,12 @@ fn ids_of_another_program_are_told() {
         assert!(told.ends_with(expected), "{told}");
         assert!(spanlift::hazard::check(&p, spanlift::hazard::Mode::Contract).is_err());
         assert!(spanlift::sim::run(&p, &spanlift::machine::Machine::default()).is_err());
+        // Its forms are for people: they name what has no name, and no code is made of it.
+        assert!(p.to_text().contains("\"?\"") && p.to_json().contains("\"?\""), "{}", p.to_text());
+        for language in Language::ALL {
+            let code = p.to_code(language);
+            assert!(code.lines().count() == 1 && code.trim_end().ends_with(expected), "{code}");
+        }
     };
     check(&|p| _ = p.host_read(x), "buffer 3 is of another program: this one has 1");
     check(&|p| _ = p.copy(d, x).on(s), "buffer 4 is of another program: this one has 1");
@@ -654,6 +660,17 @@ fn ids_of_another_program_are_told() {
     // Of one command the first kind is.
     check(&|p| _ = p.wait(s, e), "stream 0 is of another program: this one has 0");
     check(&|p| _ = p.by(t, |p| p.event_sync(e)), "event 0 is of another program: this one has 0");
+}
+
+#[test]
+fn hazards_of_another_program_are_told_in_short() {
+    let p = Program::from_text("stream s\ndevice x 8\npinned d 8\ncopy d <- x on s\nread d\nfree d").unwrap();
+    let report = spanlift::hazard::check(&p, spanlift::hazard::Mode::Contract).unwrap();
+    assert_eq!(report.hazards.len(), 2);
+    for hazard in &report.hazards {
+        let told = spanlift::hazard::sentence(&Program::new(), hazard);
+        assert!(told.contains("?[0..8]") && told.contains("command 3"), "{told}");
+    }
 }
 
 #[test]

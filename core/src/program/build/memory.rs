@@ -152,8 +152,8 @@ impl Program {
     pub fn alloc(&mut self, space: Space, name: &str, bytes: Bytes) -> AllocDraft<'_> {
         let alloc = Alloc {
             buffer: Id::FIRST,
-            // A size beyond i64 stays wrong (negative), so that the check names it.
-            bytes: i64::try_from(bytes.0).unwrap_or(-1),
+            // A size beyond i64 stays wrong, so that the check names it.
+            bytes: i64::try_from(bytes.0).unwrap_or(i64::MIN),
             space,
             dev: 0,
             via: AllocVia::Malloc,

@@ -42,7 +42,11 @@ impl Check<'_> {
         let name = self.names.buffer(alloc.buffer);
         let (mut block, mut known) = ((alloc.buffer, alloc.bytes), true);
         if alloc.bytes <= 0 {
-            self.say(format!("buffer {name:?} has {} bytes, at least 1 is needed", alloc.bytes));
+            self.say(match alloc.bytes {
+                // What the builder makes of more than there can be.
+                i64::MIN => format!("buffer {name:?} has no size of 1 to {} bytes", i64::MAX),
+                bytes => format!("buffer {name:?} has {bytes} bytes, at least 1 is needed"),
+            });
             known = false;
         }
         self.device(alloc.dev);
