@@ -3,8 +3,8 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Diagonal, Level, OpError, Operator, Simplify, Space, Tensor, crop, fft, flip, merge_dims, permute,
-    rename, rfft, roll, split_dim, stack, sum, sum_reduce, to,
+    Array, Diagonal, Level, OpError, Operator, Simplify, Space, Tensor, crop, dense, fft, flip, merge_dims,
+    permute, rename, rfft, roll, split_dim, stack, sum, sum_reduce, to,
 };
 
 use crate::oracle::{C, Matrix, check_matrix};
@@ -161,4 +161,52 @@ fn factors_of_a_chain_are_one() {
     let real = Space::new([("x", 4)], Dtype::F64).unwrap();
     let r = chain![Diagonal::new(real, [1.0, 2.0, 3.0, 4.0]).unwrap(), rfft(["x"]), C::I].unwrap();
     assert_eq!(r.simplify(), r);
+}
+
+/// Each rule takes all terms and all factors that it is about at once: one by one, the whole would be copied for each.
+#[test]
+fn long_sums_and_chains_take_few_steps() {
+    let line = space(&[("x", 4)], Dtype::F64);
+    let x = Array::new(line.clone(), [1.0, 10.0, 100.0, 1000.0]).unwrap();
+    let n = 600;
+    let d = || Operator::from(Diagonal::new(line.clone(), [1.0, 2.0, 3.0, 4.0]).unwrap().named("D"));
+    let r = roll("x", 1).over(&line).unwrap();
+    let half = 0.5 * &r;
+    let times = |k: usize| f64::from(u32::try_from(k).unwrap());
+    let cases = [
+        (sum((0..n).map(|_| d())).unwrap(), [1.0, 20.0, 300.0, 4000.0].map(|v| v * times(n)), 1),
+        (sum(vec![r.clone(); n]).unwrap(), [1000.0, 1.0, 10.0, 100.0].map(|v| v * times(n)), 1),
+        (sum(vec![half.unwrap(); n]).unwrap(), [1000.0, 1.0, 10.0, 100.0].map(|v| v * times(n) / 2.0), 2),
+        (
+            sum((0..n).map(|k| if k % 2 == 0 { d() } else { r.clone() })).unwrap(),
+            [1001.0, 21.0, 310.0, 4100.0].map(|v| v * times(n / 2)),
+            2,
+        ),
+        (
+            spanlift::op::chain((0..n).flat_map(|k| {
+                let factor = if k % 2 == 0 { 2.0 } else { 0.5 };
+                [spanlift::op::Part::from(r.clone()), factor.into()]
+            }))
+            .unwrap(),
+            [1.0, 10.0, 100.0, 1000.0],
+            1,
+        ),
+    ];
+    for (a, expected, nodes) in cases {
+        let simple = Simplify::default().run(&a);
+        assert_eq!(simple.operator.apply(&x).unwrap().reals(), expected, "{}", simple.operator);
+        let few = simple.log.iter().filter(|step| step.rule != "movements" && step.rule != "powers").count();
+        assert!(few <= 6, "{few} steps for {}", simple.operator);
+        assert!(simple.operator.cost().nodes <= nodes + 2, "{}", simple.operator);
+    }
+    // Terms of each factor that costs something go together.
+    let w = || dense(["m"], ["x"], [("m", 2), ("x", 4)], (1..=8).map(f64::from), Dtype::F64).unwrap();
+    let (f, g) = (w(), w());
+    let apart = sum(
+        [chain![d(), &f], chain![d(), &g], chain![d(), &f], chain![d(), &g], Ok(w())].map(Result::unwrap)
+    )
+    .unwrap();
+    let simple = apart.simplify();
+    assert_eq!(simple.formula(), "W · (D + D) + W · (D + D) + W");
+    assert_eq!(simple.apply(&x).unwrap(), apart.apply(&x).unwrap());
 }

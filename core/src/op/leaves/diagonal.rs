@@ -201,9 +201,18 @@ pub(in crate::op) fn weights_of(leaf: &Leaf) -> Option<Tensor> {
 pub(in crate::op) fn combined(
     name: String,
     space: &Space,
-    [a, b]: [&Tensor; 2],
+    weights: [&Tensor; 2],
     f: impl Fn(Complex64, Complex64) -> Complex64,
 ) -> Option<Operator> {
+    Some(Diagonal::of(name, space.clone(), joint(space, weights, f)?).into())
+}
+
+/// Its weights.
+pub(in crate::op) fn joint(
+    space: &Space,
+    [a, b]: [&Tensor; 2],
+    f: impl Fn(Complex64, Complex64) -> Complex64,
+) -> Option<Tensor> {
     let has = |name: &Name| a.size(name).is_some() || b.size(name).is_some();
     let dims: Vec<(Name, i64)> = space.dims().iter().filter(|(name, _)| has(name)).cloned().collect_vec();
     let small = space.with_dims(dims).ok()?;
@@ -213,7 +222,7 @@ pub(in crate::op) fn combined(
         values.push(space.round(f(a.storage()[i], b.storage()[j])));
     });
     let finite = values.iter().all(|w| w.re.is_finite() && w.im.is_finite());
-    finite.then(|| Diagonal::of(name, space.clone(), Tensor::of(&small, values.into())).into())
+    finite.then(|| Tensor::of(&small, values.into()))
 }
 
 impl From<Diagonal> for Operator {

@@ -29,7 +29,7 @@ pub use sparse::{
 };
 
 pub(in crate::op) use convolution::{Axis as Taps, Shape, counts};
-pub(in crate::op) use diagonal::{combined, weights_of};
+pub(in crate::op) use diagonal::{combined, joint, weights_of};
 pub(in crate::op) use movement::{Axis, Cuts, Piece};
 pub(in crate::op) use movement::{merged, rename_back, reordered, trivial};
 pub(in crate::op) use sparse::Entries;

@@ -4,11 +4,11 @@ use num_complex::Complex64;
 
 use super::Known;
 use super::pairs::{no_larger, passes};
-use crate::op::leaves::{Gather, combined, trivial, weights_of};
+use crate::op::leaves::{Diagonal, Gather, combined, joint, trivial, weights_of};
 use crate::op::operator::{Operator, Scale};
 use crate::op::tensor::Tensor;
 use crate::op::{Leaf, Side, ToDevice};
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 
 pub(super) fn one(a: &Operator, _: &Known) -> Option<Operator> {
     match a {
@@ -37,33 +37,38 @@ pub(super) fn trivial_movement(a: &Operator, _: &Known) -> Option<Operator> {
     (leaf.side == Side::Forward || simple == simple.adjoint()).then_some(simple)
 }
 
+/// Factors that meet, all of them at once: one by one, a long chain would be copied for each.
 pub(super) fn scalars(a: &Operator, _: &Known) -> Option<Operator> {
     let Operator::Chain(chain) = a else { return None };
-    let parts = chain.parts();
-    let scales = parts.iter().enumerate().filter_map(|(k, p)| match p {
-        Operator::Scale(scale) => Some((k, scale)),
-        _ => None,
-    });
-    let scales: Vec<(usize, &Scale)> = scales.collect();
-    let pairs = scales.windows(2).map(|w| (w[0], w[1]));
-    for ((i, first), (j, second)) in pairs {
-        if !parts[i + 1..j].iter().all(|part| passes(first.factor, part)) {
+    let mut all: Vec<Operator> = Vec::with_capacity(chain.parts().len());
+    // The factor before, where everything since lets it pass.
+    let (mut held, mut found) = (None, false);
+    for part in chain.parts() {
+        let first =
+            held.and_then(|k: usize| if let Operator::Scale(s) = &all[k] { Some((k, s)) } else { None });
+        let Operator::Scale(second) = part else {
+            held = first.filter(|(_, first)| passes(first.factor, part)).map(|(k, _)| k);
+            all.push(part.clone());
             continue;
+        };
+        let mut one = part.clone();
+        if let Some((k, first)) = first {
+            let product = if first.undone_by(second) { Complex64::ONE } else { first.factor * second.factor };
+            let factor = second.space.round(product);
+            if factor.re.is_finite() && factor.im.is_finite() {
+                // The rule for a factor of 1 is asked of what a chain is made of, and this is made later.
+                one = match factor == Complex64::ONE {
+                    true => Operator::Identity(second.space.clone()),
+                    false => Operator::Scale(Scale::of(factor, second.space.clone())),
+                };
+                all[k] = Operator::Identity(first.space.clone());
+                found = true;
+            }
         }
-        let undone = first.undone_by(second);
-        let product = if undone { Complex64::ONE } else { first.factor * second.factor };
-        let factor = second.space.round(product);
-        if !factor.re.is_finite() || !factor.im.is_finite() {
-            continue;
-        }
-        let one = Operator::Scale(Scale::of(factor, second.space.clone()));
-        let mut all = parts.to_vec();
-        // The rule for a factor of 1 is asked of what a chain is made of, and this is made later.
-        all[j] = if factor == Complex64::ONE { Operator::Identity(second.space.clone()) } else { one };
-        all.remove(i);
-        return Some(Operator::join(all));
+        held = Some(all.len());
+        all.push(one);
     }
-    None
+    found.then(|| Operator::join(all))
 }
 
 /// A factor into the smallest diagonal that it can pass the way to.
@@ -105,61 +110,84 @@ fn as_weights(a: &Operator) -> Option<Tensor> {
     }
 }
 
+/// Terms that are weights, all of them at once: one by one, a long sum would be copied for each.
 pub(super) fn sum_of_diagonals(a: &Operator, _: &Known) -> Option<Operator> {
     let Operator::Sum(sum) = a else { return None };
     if sum.tree() {
         return None;
     }
-    let known: Vec<(usize, Tensor)> =
-        sum.parts().iter().enumerate().filter_map(|(k, part)| Some((k, as_weights(part)?))).collect();
-    let pairs = known.iter().enumerate().flat_map(|(k, v)| known[k + 1..].iter().map(move |w| (v, w)));
-    let ((i, v), (j, w)) = pairs.into_iter().find(|((_, v), (_, w))| no_larger(v, w))?;
-    let (i, j, first, second) = (*i, *j, &sum.parts()[*i], &sum.parts()[*j]);
-    let name = format!("({} + {})", first.formula(), second.formula());
-    let scalar = v.dims().is_empty() && w.dims().is_empty();
-    let one = if scalar && !matches!((first, second), (Operator::Leaf(_), _) | (_, Operator::Leaf(_))) {
-        let factor = v.storage()[0] + w.storage()[0];
-        Operator::scale(factor, a.domain().clone()).ok()?
-    } else {
-        combined(name, a.domain(), [v, w], |v, w| v + w)?
-    };
-    let mut parts = sum.parts().to_vec();
-    parts[i] = one;
-    parts.remove(j);
-    Some(Operator::added(parts, false))
+    let parts = sum.parts();
+    // Weights that were added, and the terms that they are of.
+    let mut groups: Vec<(Tensor, Vec<usize>)> = Vec::new();
+    for (k, part) in parts.iter().enumerate() {
+        let Some(w) = as_weights(part) else { continue };
+        let both = |v: &Tensor| no_larger(v, &w).then(|| joint(a.domain(), [v, &w], |v, w| v + w))?;
+        match groups.iter_mut().find_map(|group| both(&group.0).map(|sum| (group, sum))) {
+            Some((group, sum)) => {
+                group.0 = sum;
+                group.1.push(k);
+            }
+            None => groups.push((w, vec![k])),
+        }
+    }
+    if groups.len() == groups.iter().map(|(_, of)| of.len()).sum::<usize>() {
+        return None;
+    }
+    let mut terms: Vec<Option<Operator>> = parts.iter().cloned().map(Some).collect_vec();
+    for (weights, of) in groups.into_iter().filter(|(_, of)| of.len() > 1) {
+        of.iter().for_each(|&k| terms[k] = None);
+        let formulas = of.iter().map(|&k| parts[k].formula()).collect_vec();
+        terms[of[0]] = Some(if of.iter().any(|&k| matches!(parts[k], Operator::Leaf(_))) {
+            let name = format!("({})", formulas.join(" + "));
+            Diagonal::of(name, a.domain().clone(), weights).into()
+        } else {
+            Operator::scale(weights.storage()[0], a.domain().clone()).ok()?
+        });
+    }
+    Some(Operator::added(terms.into_iter().flatten().collect_vec(), false))
 }
 
-/// Two terms of a sum that share a factor at one end.
+/// The terms of a sum that share a factor at one end, where that is less to do.
 fn factored(a: &Operator, last: bool) -> Option<Operator> {
     let Operator::Sum(sum) = a else { return None };
     if sum.tree() {
         return None;
     }
-    let end = |part: &Operator| {
-        let parts = part.parts();
-        if last { parts.last().cloned() } else { parts.first().cloned() }
+    let end = |k: usize| {
+        let parts = sum.parts()[k].parts();
+        if last { parts.last() } else { parts.first() }
     };
-    let rest = |part: &Operator, factor: &Operator| {
-        let parts = part.parts();
+    let rest = |k: usize, factor: &Operator| {
+        let parts = sum.parts()[k].parts();
         let rest = if last { &parts[..parts.len() - 1] } else { &parts[1..] };
         // A term that is the factor alone leaves the identity on its other side.
         let space = if last { factor.domain() } else { factor.codomain() };
         if rest.is_empty() { Operator::Identity(space.clone()) } else { Operator::join(rest.to_vec()) }
     };
-    let parts = sum.parts();
-    for i in 0..parts.len() {
-        let Some(factor) = end(&parts[i]) else { continue };
-        let Some(j) = (i + 1..parts.len()).find(|&j| end(&parts[j]).as_ref() == Some(&factor)) else {
+    let n = sum.parts().len();
+    let mut terms: Vec<Option<Operator>> = sum.parts().iter().cloned().map(Some).collect_vec();
+    let (mut done, mut found) = (vec![false; n], false);
+    for i in 0..n {
+        let Some(factor) = end(i).filter(|_| !done[i]) else { continue };
+        let of = (i..n).filter(|&j| !done[j] && end(j) == Some(factor)).collect_vec();
+        of.iter().for_each(|&j| done[j] = true);
+        if of.len() < 2 {
             continue;
-        };
-        let inner = Operator::added(vec![rest(&parts[i], &factor), rest(&parts[j], &factor)], false);
-        let both = if last { vec![inner, factor] } else { vec![factor, inner] };
-        let mut terms = parts.to_vec();
-        terms[i] = Operator::join(both);
-        terms.remove(j);
-        return Some(Operator::added(terms, false));
+        }
+        let inner = Operator::added(of.iter().map(|&j| rest(j, factor)).collect_vec(), false);
+        let one =
+            Operator::join(if last { vec![inner, factor.clone()] } else { vec![factor.clone(), inner] });
+        let mut before =
+            Operator::added(of.iter().map(|&j| sum.parts()[j].clone()).collect_vec(), false).cost();
+        // The sum stays where it has other terms.
+        before.nodes -= u64::from(of.len() < n);
+        if one.cost() < before {
+            of.iter().for_each(|&j| terms[j] = None);
+            terms[i] = Some(one);
+            found = true;
+        }
     }
-    None
+    found.then(|| Operator::added(terms.into_iter().flatten().collect_vec(), false))
 }
 
 pub(super) fn factor_left(a: &Operator, _: &Known) -> Option<Operator> {
