@@ -34,24 +34,22 @@ impl Operator {
 
     /// The part that gives the range `range` of `dim`, which both sides have, if under two names.
     pub(super) fn windowed(&self, dim: &Name, range: (i64, i64)) -> Result<Window, OpError> {
-        let refused = || self.uncuttable(dim);
+        let refused = || match self.along(dim) {
+            Along::Out => OpError::Uncuttable {
+                operator: self.formula(),
+                dim: dim.clone(),
+                why: "its input lacks it, so that no tile reads beside another; cut along it without a halo"
+                    .to_owned(),
+                others: Vec::new(),
+            },
+            _ => self.uncuttable(dim),
+        };
         if self.codomain().axis(dim).is_none() {
             return Err(refused());
         }
         match self {
             Operator::Leaf(leaf) if leaf.along(dim) != Along::Pointwise => {
                 leaf.window(dim, range)?.ok_or_else(refused)
-            }
-            Operator::Leaf(_)
-            | Operator::Identity(_)
-            | Operator::Zero(_)
-            | Operator::Scale(_)
-            | Operator::ToDevice(_) => {
-                if self.domain().axis(dim).is_none() {
-                    return Err(refused());
-                }
-                let operator = self.cut(&Tile::default().with(dim, range))?;
-                Ok(Window { from: dim.clone(), reads: range, operator })
             }
             Operator::Chain(chain) => in_a_row(chain.parts().iter().rev(), dim, range),
             Operator::Power(power) if (1..=MOST_FACTORS).contains(&power.exponent()) => {
@@ -67,8 +65,12 @@ impl Operator {
                 let stacked = |parts| Operator::stacked(stack.slot(true), stack.slot(false), parts);
                 side_by_side(self, dim, range, stacked)
             }
-            Operator::Power(_) | Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) => {
-                Err(refused())
+            a => {
+                if a.along(dim) != Along::Pointwise || a.mirrors(dim) {
+                    return Err(refused());
+                }
+                let operator = self.cut(&Tile::default().with(dim, range))?;
+                Ok(Window { from: dim.clone(), reads: range, operator })
             }
         }
     }

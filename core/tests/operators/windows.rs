@@ -4,8 +4,8 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Boundary, Diagonal, Mode as Length, OpError, Operator, Space, Tile, convolution, fft,
-    finite_difference, flip, gradient, identity, roll, stack, sum, to,
+    Along, Boundary, Diagonal, Mode as Length, OpError, Operator, Space, Tile, block, convolution, fft,
+    finite_difference, flip, gradient, identity, rename, repeat, roll, stack, sum, to,
 };
 
 use crate::oracle::Random;
@@ -35,6 +35,8 @@ fn mixing(dtype: Dtype) -> Vec<(Operator, i64)> {
     let d = |boundary| difference(dtype, boundary);
     let both = gradient(["b", "x"], "d").over(line(dtype)).unwrap();
     let w = || diagonal(&line(dtype));
+    let part = |n| diagonal(&space(&[("b", 2), ("x", n)], dtype));
+    let joined = block("x", "x", [part(4), part(N - 4)]).unwrap();
     vec![
         (d(Boundary::Zero), 1),
         (d(Boundary::Replicate), 1),
@@ -53,6 +55,8 @@ fn mixing(dtype: Dtype) -> Vec<(Operator, i64)> {
         (chain![&both, both.h()].unwrap(), 1),
         (stack(Some(("l", 2)), Some(("l", 0)), [d(Boundary::Zero), d(Boundary::Replicate).h()]).unwrap(), 1),
         (chain![flip(["x"]).over(line(dtype)), d(Boundary::Zero)].unwrap(), 1),
+        (chain![&joined, d(Boundary::Zero)].unwrap(), 1),
+        (joined, 0),
     ]
 }
 
@@ -106,6 +110,7 @@ fn tiles_with_a_halo_have_the_name_of_what_is_written() {
         let both = conv(&[("y", 2), ("x", 3)], Length::Valid).over(&plane).unwrap();
         let channels = convolution(["x"], &tensor(&[("o", 3), ("c", 2), ("x", 4)], dtype));
         let channels = channels.mode(Length::Full).over(&plane).unwrap();
+        let renamed = chain![difference(dtype, Boundary::Zero), rename([("x", "u")])].unwrap();
         let cases = [
             (d.clone(), "x1", 1),
             (d.h(), "x", 1),
@@ -121,6 +126,9 @@ fn tiles_with_a_halo_have_the_name_of_what_is_written() {
             (both.clone(), "x1", 2),
             (both.h(), "x", 2),
             (channels, "x1", 3),
+            (renamed.clone(), "u", 1),
+            (renamed.h(), "x", 1),
+            (chain![&renamed, rename([("u", "v")]), rename([("v", "w"), ("b", "c")])].unwrap(), "w", 1),
         ];
         for (a, dim, needs) in cases {
             let x = random.array(a.domain());
@@ -141,6 +149,26 @@ fn tiles_with_a_halo_have_the_name_of_what_is_written() {
             assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe);
         }
     }
+}
+
+/// What the input lacks has nothing beside a tile; without a halo it is cut, and the message says so.
+#[test]
+fn tiles_with_a_halo_are_of_what_the_input_has() {
+    let plane = line(Dtype::F64);
+    for (a, dim) in [
+        (repeat("r", 4).over(&plane).unwrap(), "r"),
+        (gradient(["b", "x"], "d").over(&plane).unwrap(), "d"),
+        (chain![difference(Dtype::F64, Boundary::Zero), repeat("r", 4)].unwrap(), "r"),
+    ] {
+        let said = a.tiles_with_halo(dim, 1, 1).unwrap_err().to_string();
+        assert!(said.contains("its input lacks it") && said.contains("without a halo"), "{said}");
+        assert!(a.tiles([(dim, 1)]).is_ok(), "{a}");
+    }
+    // A swap of names is two dimensions at once.
+    let square = space(&[("b", 3), ("x", 3)], Dtype::F64);
+    let swapped = rename([("b", "x"), ("x", "b")]).over(square).unwrap();
+    let said = swapped.tiles_with_halo("x", 1, 1).unwrap_err().to_string();
+    assert!(said.contains("every part of the result may depend on all of `x`"), "{said}");
 }
 
 #[test]

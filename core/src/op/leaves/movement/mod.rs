@@ -332,6 +332,23 @@ impl Gather {
         self.axes[o].from == Some(i) && self.axes[o].is_whole(n) && !self.counts_across(i, o)
     }
 
+    /// The name on the side that is read of a dimension that is all there, in order, under one name on each side.
+    fn renamed(&self, side: Side, dim: &Name) -> Option<&Name> {
+        let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
+        let own = match side {
+            Side::Forward => writes.axis(dim)?,
+            Side::Adjoint => {
+                let from = reads.axis(dim)?;
+                self.axes.iter().position(|axis| axis.from == Some(from))?
+            }
+        };
+        let (new, (old, n)) = (&writes.dims()[own].0, &reads.dims()[self.axes[own].from?]);
+        let apart = reads.axis(new).is_none() && writes.axis(old).is_none();
+        let whole =
+            self.cuts == Cuts::Renamed && apart && self.axes[own].is_whole(*n) && self.read_by_one(old);
+        whole.then_some(if side == Side::Forward { old } else { new })
+    }
+
     /// Whether one dimension of the output reads this one of the input, inside it, and nothing else depends on how long it is: nobody
     /// else says so for a movement from a file.
     fn read_by_one(&self, dim: &Name) -> bool {
@@ -451,7 +468,11 @@ impl LeafOp for Gather {
         }
     }
 
-    fn window(&self, _: Side, dim: &Name, (lo, hi): (i64, i64)) -> Option<((i64, i64), Operator)> {
+    fn window(&self, side: Side, dim: &Name, (lo, hi): (i64, i64)) -> Option<((i64, i64), Operator)> {
+        if let Some(other) = self.renamed(side, dim) {
+            let tile = Tile::default().with(dim, (lo, hi)).with(other, (lo, hi));
+            return Some(((lo, hi), self.cut(&tile)?));
+        }
         let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
         let (o, n) = (writes.axis(dim)?, reads.size(dim)?);
         if !self.mirrored(dim) {
@@ -468,6 +489,10 @@ impl LeafOp for Gather {
         let spaces = (tile.space(reads), tile.space(writes));
         let part = Gather::new(name, adjoint, spaces, axes, self.facts.tags, self.cuts);
         Some(((n - hi, n - lo), Operator::leaf(part)))
+    }
+
+    fn window_reads(&self, side: Side, dim: &Name) -> Name {
+        self.renamed(side, dim).unwrap_or(dim).clone()
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {
