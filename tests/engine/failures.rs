@@ -43,6 +43,32 @@ fn no_device_is_a_typed_error() {
     });
 }
 
+/// A piece of a download fails, and another thread's wait is told before the download comes to it: whose bytes are right nobody knows
+/// any more, so the download is not said to have worked.
+#[test]
+fn a_call_that_ends_after_the_engine_is_lost_says_so() {
+    kit::alone_unchecked(&[with(vec![fault("exec:copy", 10, 1, 1)])], |_| {
+        let engine = Engine::open(0, crate::with_slots(1, 4096)).expect("a device");
+        let source = bytes(8 * 4096, 3);
+        let there = engine.upload(engine.stream(), &source).expect("up");
+        let others = |_: usize, _: usize| {
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| engine.synchronize().is_err());
+                _ = waits.join().expect("no panic");
+            });
+        };
+        let mut back = vec![0; source.len()];
+        let watch = Watch { progress: Some(&others), cancel: None };
+        let told = engine.download_watched(engine.stream(), &there, &mut back, watch);
+        assert!(engine.lost().is_some(), "{told:?}");
+        assert!(
+            matches!(told, Err(EngineError::ContextLost(_))),
+            "{told:?}, {} wrong",
+            n_wrong(&back, &source)
+        );
+    });
+}
+
 #[test]
 fn threads_that_nobody_has_are_refused() {
     kit::alone(&[Config::default()], |_| {

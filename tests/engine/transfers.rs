@@ -140,7 +140,11 @@ fn a_file_goes_there_without_being_mapped() {
         assert!(matches!(odd, Err(EngineError::Argument(_))), "{odd:?}");
         std::fs::remove_file(&path).expect("removed");
         let absent = engine.upload_file::<u8>(engine.stream(), &path, Watch::default());
-        assert!(matches!(absent, Err(EngineError::File(_))), "{absent:?}");
+        let Err(absent @ EngineError::File(_)) = absent else { panic!("{absent:?}") };
+        // What the system said is behind it, with its number.
+        let behind = std::error::Error::source(&absent).and_then(|error| error.downcast_ref());
+        assert_eq!(behind.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound));
+        assert!(behind.is_some_and(|error| error.raw_os_error().is_some()), "{behind:?}");
     });
 }
 

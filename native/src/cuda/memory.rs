@@ -221,12 +221,13 @@ impl HostBlock {
         self.uses.by(context);
     }
 
-    /// Waits for every context that has touched it.
+    /// Waits for what every context that has touched it was given before. The block counts as touched by them all the same, since
+    /// other threads may be giving them more: dropping it waits again.
     ///
     /// # Errors
-    /// One of them is lost, or an earlier command failed; the block then counts as touched by it until a later wait succeeds.
+    /// One of them is lost, or an earlier command failed.
     pub fn settle(&self) -> Result<(), CudaError> {
-        self.uses.settle()
+        self.uses.wait()
     }
 
     /// Takes it that nothing touches the block any more, so that dropping it need not wait.
@@ -604,7 +605,7 @@ impl HostBlock {
     /// # Errors
     /// As [`HostBlock::settle`].
     pub fn settle_and_fill(&mut self, value: u8) -> Result<(), CudaError> {
-        self.settle()?;
+        self.uses.settle()?;
         // SAFETY: nothing of a device touches the bytes any more, and the block is borrowed by this function alone.
         unsafe { self.bytes_mut() }.fill(value);
         Ok(())

@@ -21,12 +21,19 @@ impl Uses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Waits until nothing touches the block. A context of which that cannot be known stays noted; others who ask meanwhile wait
-    /// too.
-    pub(super) fn settle(&self) -> Result<(), CudaError> {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut answer = Ok(());
+    /// Waits until nothing touches the block that was enqueued before. All contexts stay noted: another thread may have noted one
+    /// for work that it enqueues only now.
+    pub(super) fn wait(&self) -> Result<(), CudaError> {
+        let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // All of them, so that as little as possible still runs.
+        uses.iter().fold(Ok(()), |answer, context| answer.and(context.synchronize()))
+    }
+
+    /// The same for whoever has the block alone: nobody is about to enqueue anything. A context of which that cannot be known stays
+    /// noted.
+    pub(super) fn settle(&mut self) -> Result<(), CudaError> {
+        let uses = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = Ok(());
         uses.retain(|context| match context.synchronize() {
             Ok(()) => false,
             Err(error) => {

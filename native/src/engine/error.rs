@@ -1,5 +1,7 @@
 //! Why a transfer did not happen.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cuda::{CudaError, Failure};
@@ -99,8 +101,8 @@ pub enum EngineError {
     /// Threads could not be started.
     #[error("{0}")]
     Threads(String),
-    /// A file could not be read.
-    #[error("{0}")]
+    /// A file could not be read; what the system said of it is the source.
+    #[error(transparent)]
     File(Arc<std::io::Error>),
     /// A storage of a move plan is not there.
     #[error("the plan has {name:?} with {bytes} bytes on {device}: {found}")]
@@ -186,5 +188,31 @@ impl From<ThreadError> for EngineError {
 impl From<std::io::Error> for EngineError {
     fn from(error: std::io::Error) -> EngineError {
         EngineError::File(Arc::new(error))
+    }
+}
+
+/// An error of a file with its name, which is told of the same kind.
+#[derive(Debug)]
+pub(super) struct OfFile {
+    path: PathBuf,
+    error: Arc<std::io::Error>,
+}
+
+impl OfFile {
+    pub(super) fn new(path: &Path, error: impl Into<Arc<std::io::Error>>) -> EngineError {
+        let of_file = OfFile { path: path.to_owned(), error: error.into() };
+        std::io::Error::new(of_file.error.kind(), of_file).into()
+    }
+}
+
+impl fmt::Display for OfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for OfFile {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.error)
     }
 }

@@ -146,7 +146,8 @@ impl Journal {
         if self.process == std::process::id() { Ok(()) } else { Err(EngineError::Forked) }
     }
 
-    /// Every call goes through here: refused once the engine is lost, and the first error that ends it is kept.
+    /// Every call goes through here: refused once the engine is lost, and the first error that ends it is kept. Lost meanwhile, to what
+    /// another call was told, it may be this one's work that failed.
     pub(super) fn during<R>(
         &self,
         what: &'static str,
@@ -156,10 +157,13 @@ impl Journal {
         if TELLS.get() {
             return Err(EngineError::Argument("a call of an engine by what is told a transfer's progress"));
         }
-        if let Some(lost) = self.lost.get() {
-            return Err(EngineError::ContextLost(lost.clone()));
-        }
-        call().map_err(|error| self.judge(what, error))
+        self.is_well()?;
+        let done = call().map_err(|error| self.judge(what, error))?;
+        self.is_well().map(|()| done)
+    }
+
+    pub(super) fn is_well(&self) -> Result<(), EngineError> {
+        self.lost.get().map_or(Ok(()), |lost| Err(EngineError::ContextLost(lost.clone())))
     }
 
     /// Keeps an error that ends the engine.

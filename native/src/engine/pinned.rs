@@ -236,7 +236,7 @@ impl Flight {
             self.journal.did(request, self.began);
         }
         told.map_err(|error| self.journal.judge("a copy of a pinned buffer", error.into()))?;
-        self.journal.lost().map_or(Ok(()), |lost| Err(EngineError::ContextLost(lost.clone())))
+        self.journal.is_well()
     }
 
     /// Whether it is known to be done, if nobody is waiting for it at the moment.

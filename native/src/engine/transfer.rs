@@ -15,6 +15,7 @@ use crate::cuda::{Kernels, Place, Stream};
 
 use super::copy::{Packing, Part, Stores};
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
+use super::error::OfFile;
 use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
 use super::ring::{Ring, Source, Watch};
@@ -120,10 +121,7 @@ impl Engine {
         path: &Path,
         watch: Watch<'_>,
     ) -> Result<DevBuf<T>, EngineError> {
-        let named = |error: &Error| {
-            EngineError::from(Error::new(error.kind(), format!("{}: {error}", path.display())))
-        };
-        let (file, bytes) = sized_file(path).map_err(|error| named(&error))?;
+        let (file, bytes) = sized_file(path).map_err(|error| OfFile::new(path, error))?;
         let bytes = usize::try_from(bytes).map_err(|_| copy::TooLarge)?;
         sized::<T>()?;
         if !bytes.is_multiple_of(size_of::<T>()) {
@@ -133,7 +131,7 @@ impl Engine {
         let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
         let sent = self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch);
         sent.map_err(|error| match error {
-            EngineError::File(error) => named(&error),
+            EngineError::File(error) => OfFile::new(path, error),
             error => error,
         })?;
         Ok(to)

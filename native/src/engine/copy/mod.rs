@@ -212,14 +212,21 @@ impl Workers {
     /// As [`Workers::run`].
     pub(crate) fn run_apart(&self, n: usize, job: &(impl Fn(usize) + Sync)) {
         let first = usize::from(!is_of_rayon());
-        std::thread::scope(|scope| {
-            let refused = |k: &usize| {
-                let k = *k;
-                started(scope, k, move || job(k)).is_none()
-            };
-            let here: Vec<usize> = (first..n.clamp(1, self.count)).filter(refused).collect();
+        let ended = std::thread::scope(|scope| {
+            let (mut threads, mut here) = (Vec::new(), Vec::new());
+            for k in first..n.clamp(1, self.count) {
+                match started(scope, k, move || job(k)) {
+                    Some(thread) => threads.push(thread),
+                    None => here.push(k),
+                }
+            }
             (0..first).chain(here).for_each(job);
+            // One that nobody joins has its message replaced.
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).fold(Ok(()), Result::and)
         });
+        if let Err(payload) = ended {
+            std::panic::resume_unwind(payload);
+        }
     }
 
     /// The same from a thread that is none of rayon's.

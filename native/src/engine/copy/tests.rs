@@ -127,15 +127,20 @@ fn a_packing_of_nothing_and_one_that_is_too_large() {
 #[cfg_attr(miri, ignore = "threads of rayon, which are not ours to look into")]
 fn a_panicking_job_ends_after_the_others_and_the_threads_stay() {
     let workers = Workers::new(3).unwrap();
-    let done = AtomicUsize::new(0);
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        workers.run(3, &|k| {
-            assert!(k != 1, "planted");
+    for (is_apart, planted) in [(false, 0), (false, 1), (true, 0), (true, 1), (true, 2)] {
+        let done = AtomicUsize::new(0);
+        let job = |k: usize| {
+            assert!(k != planted, "planted");
             done.fetch_add(1, Ordering::SeqCst);
+        };
+        let ran = std::panic::AssertUnwindSafe(|| match is_apart {
+            true => workers.run_apart(3, &job),
+            false => workers.run(3, &job),
         });
-    }));
-    assert!(panicked.is_err());
-    assert_eq!(done.load(Ordering::SeqCst), 2);
+        let payload = std::panic::catch_unwind(ran).unwrap_err();
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"planted"), "{is_apart}, {planted}");
+        assert_eq!(done.load(Ordering::SeqCst), 2);
+    }
     let mut to = vec![0; 3 * PIECE];
     workers.copy(&mut to, &vec![7; 3 * PIECE], Stores::Plain);
     assert!(to.iter().all(|&b| b == 7));
