@@ -58,7 +58,8 @@ impl Model {
             Content::Program { source, machine } => {
                 let written = Written::read(source)?;
                 let program = &written.program;
-                let run = sim::run(program, &machine_of(program, machine)?).map_err(|e| e.to_string())?;
+                let mut run = sim::run(program, &machine_of(program, machine)?).map_err(|e| e.to_string())?;
+                written.name_lanes(&mut run.trace);
                 let reads = run.reads.iter().filter(|r| r.expected.is_some());
                 let told: Vec<Remark> = reads
                     .map(|r| Remark {

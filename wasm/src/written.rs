@@ -6,6 +6,7 @@ mod absent;
 mod applied;
 
 use spanlift::Program;
+use spanlift::trace::Trace;
 
 #[cfg(all(target_arch = "wasm32", not(feature = "operators")))]
 pub use absent::Applied;
@@ -45,6 +46,13 @@ impl Written {
         Ok(Written { program: applied.program().clone(), operator: Some(Box::new(applied)) })
     }
 
+    /// Calls the lanes of a run's trace what the operator calls its devices.
+    pub fn name_lanes(&self, trace: &mut Trace) {
+        if let Some(applied) = &self.operator {
+            applied.name_lanes(trace);
+        }
+    }
+
     /// What there is to say of an operator: what it is, moves, holds and gives. Nothing of a program.
     pub fn told(&self) -> Vec<Note> {
         self.operator.as_ref().map_or_else(Vec::new, |applied| applied.told(None).0)
@@ -53,6 +61,8 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use spanlift::chain;
     use spanlift::memory::{Dtype, cpu, cuda};
     use spanlift::op::{Diagonal, Space, Weights, to};
@@ -100,6 +110,17 @@ mod tests {
             model.listing.is_some_and(|listing| listing.lines.iter().any(|line| line.starts_with("copy")))
         );
         assert!(model.told.iter().any(|note| note.text == "y = A x = [2, -4], of norm 4.4721"));
+    }
+
+    /// Devices that are pretended are called so, and not by the numbers that the program has for them.
+    #[test]
+    fn lanes_are_called_what_the_operator_calls_its_devices() {
+        let script = "operator o\nmachine h200-pcie5\nW = diagonal(f64[x=2]@mock:0, [x], ramp(1, 1))\n\
+                      A = to(mock:0) -> W -> to(cuda:1) -> to(cpu)\n";
+        let model = Model::open(&PageItem::source("o", script, "")).unwrap();
+        let trace = &model.trace;
+        let groups: BTreeSet<&str> = trace.lanes.iter().map(|lane| trace.strings.get(lane.group)).collect();
+        assert_eq!(groups, ["cuda:1", "host", "mock:0"].into());
     }
 
     /// What a runner found is told in place of what the reference says.

@@ -4,6 +4,7 @@ use crate::ordered::BTreeMap;
 use std::fmt;
 
 use super::PlanError;
+use super::devices::Numbers;
 use super::planning::Planning;
 use super::values::{Job, decoded};
 use crate::machine::{Machine, USUAL};
@@ -11,6 +12,7 @@ use crate::memory::Device;
 use crate::op::{Array, Operator};
 use crate::program::{BufferId, Computes, Program};
 use crate::sim::{self, Final};
+use crate::trace::Trace;
 use crate::units::Bytes;
 
 /// The program that applies an operator, with its transfers listed.
@@ -141,6 +143,18 @@ impl Plan {
         let bytes = &finals.iter().find(|last| last.buffer == self.output)?.bytes;
         let space = self.operator.codomain();
         Array::computed(space.clone(), decoded(space, bytes)).ok()
+    }
+
+    /// Calls the lanes of pretended devices in a trace of the program by their names: the program itself has numbers alone.
+    pub fn name_lanes(&self, trace: &mut Trace) {
+        let Ok(numbers) = Numbers::of(self.peaks.keys().copied()) else { return };
+        for device in self.peaks.keys().filter(|device| matches!(device, Device::Mock(_))) {
+            let number = numbers.number(*device);
+            if let Some(called) = trace.strings.find(&format!("cuda:{number}")) {
+                let name = trace.strings.intern(&device.to_string());
+                trace.lanes.iter_mut().filter(|lane| lane.group == called).for_each(|lane| lane.group = name);
+            }
+        }
     }
 
     /// How it was planned.

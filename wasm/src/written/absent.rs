@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use spanlift::Program;
+use spanlift::trace::Trace;
 
 use crate::figure::Note;
 
@@ -22,6 +23,10 @@ impl Applied {
     }
 
     pub(super) fn program(&self) -> &Program {
+        match self.0 {}
+    }
+
+    pub(super) fn name_lanes(&self, _trace: &mut Trace) {
         match self.0 {}
     }
 

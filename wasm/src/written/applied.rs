@@ -2,6 +2,7 @@
 
 use spanlift::op::{Array, Complex64, Operator, Reader, dot_test};
 use spanlift::plan::{Plan, PlanError, Script};
+use spanlift::trace::Trace;
 use spanlift::{Bytes, Program};
 
 use crate::figure::Note;
@@ -64,6 +65,10 @@ impl Applied {
     /// The program that applies it, for any values.
     pub(super) fn program(&self) -> &Program {
         self.plan.program()
+    }
+
+    pub(super) fn name_lanes(&self, trace: &mut Trace) {
+        self.plan.name_lanes(trace);
     }
 
     /// What the operator can be applied to here: there is an input, and memory bears the vectors on the way.

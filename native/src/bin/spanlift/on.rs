@@ -30,7 +30,8 @@ pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out)
         None => spanlift_native::cpu::run(program),
     };
     let ran = ran.map_err(|e| failed(place, &e))?;
-    let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown, n_empty } = ran;
+    let spanlift_native::cpu::Run { mut trace, end, marks, reads, finals, n_unknown, n_empty } = ran;
+    written.name_lanes(&mut trace);
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     warn(place, program, &report);
     let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));

@@ -29,38 +29,42 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         On::Cpu => return on::cpu(args, &written, &place, out),
         On::Cuda(first) => return on::cuda(args, first, &written, &place, out),
     }
-    let Written { program, operator } = written;
+    let Written { program, operator } = &written;
     if args.record.is_some() {
         return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
     }
     if let Some(how) = args.schedules {
-        return schedules::explored(args, how, &program, out);
+        return schedules::explored(args, how, program, out);
     }
     if let Some(holds) = &args.replay {
-        return schedules::replayed(args, holds, &program, out);
+        return schedules::replayed(args, holds, program, out);
     }
     let changes = whatif::read(&args.what_if)?;
-    let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
+    let machine = machine::of_program(args.machine.as_deref(), program, &place)?.machine;
     if let Some(path) = &args.trace {
         output::is_free(path)?;
     }
-    let report = hazard::check(&program, Terms::of(Mode::Contract, &machine))
+    let report = hazard::check(program, Terms::of(Mode::Contract, &machine))
         .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
-    let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
-    let made = whatif::make(changes, (&program, &machine), &run, report.verdict())?;
+    let mut run = sim::run(program, &machine).map_err(|e| failed(&place, &e))?;
+    written.name_lanes(&mut run.trace);
+    let mut made = whatif::make(changes, (program, &machine), &run, report.verdict())?;
+    if let Some(made) = &mut made {
+        written.name_lanes(&mut made.run.trace);
+    }
     if let Some(path) = &args.trace {
         let trace = made.as_ref().map_or(&run.trace, |made| &made.run.trace);
         output::write(path, trace::write_chrome(trace).as_bytes())?;
     }
-    warn(&place, &program, &report);
+    warn(&place, program, &report);
     let lanes = lanes(&run.trace);
     match args.report.format {
         Format::Json => {
-            let mut object = object(&program, &run, &lanes);
+            let mut object = object(program, &run, &lanes);
             object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
-            if let Some(applied) = &operator {
+            if let Some(applied) = operator {
                 object["operator"] = of_operator(applied, None);
             }
             if let Some(made) = &made {
@@ -72,12 +76,12 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
             out.line(&format!("{n} simulated on {}: {end}", say::one_line(&machine.name)));
-            if let Some(applied) = &operator {
+            if let Some(applied) = operator {
                 tell_operator(applied, None, out);
             }
             match &made {
                 Some(made) => made.text(out),
-                None => text(&program, &run, &lanes, out),
+                None => text(program, &run, &lanes, out),
             }
             if let Some(path) = &args.trace {
                 out.line(&format!("\ntrace written to {}", say::written(path)));

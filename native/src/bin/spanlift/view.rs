@@ -230,9 +230,10 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
         }
         Kind::Program | Kind::Operator => {
             let written = input::written_in(&bytes, &place).map_err(|e| e.into_fail(&place))?;
-            let program = written.program;
-            let chosen = machine::of_program(args.machine.as_deref(), &program, &place)?;
-            let run = sim::run(&program, &chosen.machine).map_err(|e| run::failed(&place, &e))?;
+            let program = &written.program;
+            let chosen = machine::of_program(args.machine.as_deref(), program, &place)?;
+            let mut run = sim::run(program, &chosen.machine).map_err(|e| run::failed(&place, &e))?;
+            written.name_lanes(&mut run.trace);
             let figures = Figures::Program {
                 n_commands: program.len(),
                 end: run.end,
