@@ -116,6 +116,48 @@ impl Strategy {
         Ok(draft.p)
     }
 
+    /// What comes closest in PyTorch, for tensors that lie in memory of this kind.
+    pub fn in_pytorch(self, from: Origin) -> String {
+        let kept = match from {
+            Origin::Pinned => "",
+            Origin::Pageable | Origin::File => {
+                ", from a `torch.empty(n, pin_memory=True)` of the slot's that is kept"
+            }
+        };
+        match self {
+            Strategy::Direct => {
+                "`x.to(\"cuda\", non_blocking=True)` for each, then one `torch.cuda.synchronize()`".into()
+            }
+            Strategy::Pinned { threads: ..2 } => {
+                "`x.pin_memory().to(\"cuda\", non_blocking=True)` for each, then one `torch.cuda.synchronize()`".into()
+            }
+            Strategy::Pinned { threads } => {
+                format!("`pin_memory()` in {threads} threads: tensordict's `td.to(\"cuda\", non_blocking_pin=True, num_threads={threads})`")
+            }
+            Strategy::Ring { threads } => format!(
+                "a `torch.cuda.Stream()` {}: `slot.copy_(part)` into one of {SLOTS} `torch.empty(n, pin_memory=True)` that are \
+                 kept, `dst.copy_(slot, non_blocking=True)`, `event.record()`, and `event.synchronize()` before the slot is \
+                 filled again",
+                if threads < 2 { "beside the current one".to_owned() } else { format!("for each of {threads} threads") }
+            ),
+            Strategy::Coalesced { .. } => "`torch.cat(xs, out=kept)` into a `torch.empty(n, pin_memory=True)` that is kept, \
+                 `kept.to(\"cuda\", non_blocking=True)`, and `split` there"
+                .into(),
+            Strategy::Register => "`torch.cuda.cudart().cudaHostRegister(x.data_ptr(), x.nbytes, 0)`, \
+                 `x.to(\"cuda\", non_blocking=True)`, and `cudaHostUnregister` after a wait"
+                .into(),
+            Strategy::A { slots } => format!(
+                "`with torch.cuda.stream(streams[i % {slots}]):` around all of item i: \
+                 `slot.copy_(x, non_blocking=True)`{kept}, and what follows"
+            ),
+            Strategy::B { slots } => format!(
+                "a `torch.cuda.Stream()` for copies in, for work and for copies out: `slot.copy_(x, non_blocking=True)`{kept}, \
+                 `event.record()` behind each stage, `wait_event(event)` before the next one and before one of {slots} slots is \
+                 used again"
+            ),
+        }
+    }
+
     /// Host threads that take part besides the calling one, or the calling one alone.
     pub fn threads(self) -> u32 {
         match self {

@@ -31,6 +31,17 @@ fn strategies_are_ranked_with_memory_and_reasons() {
     assert!(cost[1..].windows(2).all(|c| c[0] <= c[1]) && cost[0] <= 1.03 * cost[1], "{cost:?}");
     let of = |name: &str| strategies.iter().find(|s| s["strategy"] == name).unwrap();
     assert!(20.0 * cost[0] < of("direct")["cost_ms"].as_f64().unwrap());
+    for (name, words) in [
+        ("pinned", "pin_memory()"),
+        ("ring", "torch.cuda.Stream()"),
+        ("A", "streams[i % 4]"),
+        ("B", "wait_event"),
+    ] {
+        assert!(of(name)["pytorch"].as_str().is_some_and(|told| told.contains(words)), "{}", of(name));
+    }
+    assert!(
+        strategies.iter().all(|s| s["pytorch"].as_str().is_some_and(|told| told.contains("non_blocking")))
+    );
     assert_eq!(of("direct")["pinned_bytes"], 0);
     assert_eq!(of("direct")["pageable_bytes"], 4_000_000);
     assert_eq!(of("register")["pinned_bytes"], 4_000_000);

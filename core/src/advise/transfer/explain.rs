@@ -47,7 +47,8 @@ impl fmt::Display for Explain {
         let Plan { chosen, rejected, forced } = &self.plan;
         write!(f, "{}", called(chosen.way))?;
         if chosen.workers > 0 {
-            write!(f, ", {} threads, {} slots of {}", chosen.workers, chosen.slots, chosen.chunk)?;
+            let s = if chosen.workers == 1 { "" } else { "s" };
+            write!(f, ", {} thread{s}, {} slots of {}", chosen.workers, chosen.slots, chosen.chunk)?;
         }
         let how = if *forced { "forced, " } else { "" };
         write!(f, ", {how}{:.3} ms predicted by {}: ", ms(chosen.predicted), self.calibration)?;

@@ -284,7 +284,8 @@ fn object(advice: &Advice) -> Value {
 fn prediction(p: &Prediction, request: &Request) -> Value {
     let s = &p.spent;
     json!({
-        "strategy": p.strategy.name(), "words": p.strategy.to_string(), "threads": p.strategy.threads(),
+        "strategy": p.strategy.name(), "words": p.strategy.to_string(), "pytorch": p.strategy.in_pytorch(request.from),
+        "threads": p.strategy.threads(),
         "time_ms": p.time.as_millis(), "setup_ms": p.setup.as_millis(),
         "cost_ms": p.cost(request.repeat).as_millis(),
         "pinned_bytes": p.memory.pinned, "pageable_bytes": p.memory.pageable, "device_bytes": p.memory.device,

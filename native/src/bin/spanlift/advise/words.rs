@@ -11,6 +11,9 @@ pub(super) fn tell(advice: &Advice, out: &mut Out) {
     head(advice, out);
     ranking(advice, out);
     out.line(&format!("\n{}", decided(advice)));
+    if let Some(best) = advice.ranking.best() {
+        out.line(&format!("In PyTorch: {}.", best.strategy.in_pytorch(advice.request.from)));
+    }
     factors(advice, out);
     if !advice.compared.is_empty() {
         pipelines(advice, out);
