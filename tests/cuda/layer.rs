@@ -253,7 +253,6 @@ fn a_wait_that_failed_counts_until_one_succeeds() {
 /// A wait through a shared handle crosses nothing off: beside it another thread may have noted its stream for a copy that it enqueues only
 /// afterwards, for which the block's end has to wait.
 #[test]
-#[expect(unsafe_code, reason = "a copy to the host, of whose bytes nobody looks at any")]
 fn the_end_of_a_block_waits_whoever_has_waited_before() {
     kit::alone(&[Config::default()], |soft| {
         let context = Driver::open().unwrap().context(0).unwrap();
@@ -261,8 +260,10 @@ fn the_end_of_a_block_waits_whoever_has_waited_before() {
         let there = DeviceBlock::new(&context, 4096).unwrap();
         let mut pinned = HostBlock::new(&context, 4096).unwrap();
         let n_waits = || soft.report().calls.get("cuCtxSynchronize").copied().unwrap_or(0);
-        // SAFETY: nobody reads or writes the bytes, which the block keeps until the copy is done.
-        unsafe { stream.copy(Place::Host(&pinned, 0), on_device(&there), 4096) }.unwrap();
+        let home = |pinned: &mut HostBlock| {
+            Stream::copies_and_wait(&mut [(&stream, &there, pinned, true)], 4096, 1).unwrap();
+        };
+        home(&mut pinned);
         pinned.settle().unwrap();
         pinned.settle().unwrap();
         assert_eq!(n_waits(), 2);
@@ -270,8 +271,7 @@ fn the_end_of_a_block_waits_whoever_has_waited_before() {
         pinned.settle_and_fill(1).unwrap();
         pinned.settle_and_fill(2).unwrap();
         assert_eq!(n_waits(), 3);
-        // SAFETY: as above.
-        unsafe { stream.copy(Place::Host(&pinned, 0), on_device(&there), 4096) }.unwrap();
+        home(&mut pinned);
         pinned.settle().unwrap();
         drop(pinned);
         assert_eq!(n_waits(), 5);

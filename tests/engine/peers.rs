@@ -1,11 +1,11 @@
 //! Elements from one device to another: what comes after the copy, and what becomes of one that the driver makes hard.
 
 use spanlift::program::StreamKind;
-use spanlift_native::cuda::Stream;
-use spanlift_native::engine::{Config as EngineConfig, Engine};
+use spanlift_native::cuda::{Driver, Stream};
+use spanlift_native::engine::{Config as EngineConfig, DevBuf, Engine, EngineError};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
-use crate::{bytes, config, engine, n_wrong};
+use crate::{bytes, config, engine, n_wrong, with_slots};
 
 /// Devices that reach each other, and devices that do not, each under these schedules.
 fn pairs(schedulers: &[Scheduler]) -> Vec<Config> {
@@ -132,5 +132,73 @@ fn a_direct_copy_is_explained_as_one() {
         assert!(!near.contains("two hops") && !near.contains("was not measured"), "{near}");
         assert_eq!(far.contains("two hops"), !is_direct, "{far}");
         assert_eq!(far.contains("between the devices was not measured"), is_direct, "{far}");
+    });
+}
+
+type Home = fn(&Engine, DevBuf<u8>) -> Result<Vec<u8>, EngineError>;
+
+/// The source's device is lost in any piece of its work: the other one, which has no error of its own, does not hand out what never
+/// came as if it had, however it goes home, and goes on.
+#[test]
+fn what_never_came_is_told_by_whoever_brings_it_home() {
+    let configs = [true, false].map(|peers| Config { peers, ..Config::default() });
+    kit::alone_unchecked(&configs, |driver| {
+        let (base, source) = (Config::from_environment().expect("a configuration"), bytes(20_000, 1));
+        let ways: [Home; 4] = [
+            |there, across| there.download_vec(there.stream(), &across),
+            |there, across| {
+                let (_, home) = there.d2h(there.stream(), across, there.pinned(20_000)?)?.wait()?;
+                Ok(home.to_vec())
+            },
+            |there, across| {
+                let own = there.compact(there.stream(), &across.share())?;
+                there.download_vec(there.stream(), &own)
+            },
+            |there, across| {
+                let across = across.share();
+                let parts = [0..5000, 5000..9000, 9000..14_000, 14_000..20_000];
+                let views = parts.map(|part| across.part(part).expect("inside"));
+                // In another order, so that they are brought together first.
+                let order = [1, 0, 3, 2].map(|k| views[k].clone());
+                let mut home = order.each_ref().map(|view| vec![0; view.len()]);
+                there.download_all(there.stream(), &order, &mut home)?;
+                Ok([1, 0, 3, 2].map(|k| std::mem::take(&mut home[k])).concat())
+            },
+        ];
+        for (k, way) in ways.iter().enumerate() {
+            let mut n_told = 0;
+            for after in 0.. {
+                let (at, code) = ("exec:copy".to_owned(), Code(719));
+                let fault = Fault { at, device: Some(0), after, code, times: 1, sticky: true };
+                driver.reset(Config { faults: vec![fault], ..base.clone() });
+                let cuda = Driver::open_first(&["libcuda.so"]).expect("a driver");
+                let [here, there] =
+                    [0, 1].map(|ordinal| Engine::on(&cuda, ordinal, with_slots(1, 4096)).expect("opens"));
+                let across = here
+                    .upload(here.stream(), &source)
+                    .and_then(|up| here.to_device(&there, here.stream(), there.stream(), &up));
+                let is_across = across.is_ok();
+                match across.and_then(|across| way(&there, across)) {
+                    Ok(home) => assert_eq!(
+                        n_wrong(&home, &source),
+                        0,
+                        "way {k}, copy {after}: wrong bytes without an error"
+                    ),
+                    Err(EngineError::PeerLost { peer, first }) => {
+                        assert_eq!((peer, first.code), (0, 719), "way {k}, copy {after}");
+                        n_told += 1;
+                    }
+                    Err(error) => assert!(!is_across, "way {k}, copy {after}: {error:?}"),
+                }
+                crate::faults::is_usable(&there, 20_000).expect("it goes on");
+                let is_over = crate::faults::is_usable(&here, 20_000).is_ok();
+                drop((here, there));
+                assert_eq!(driver.finish().violations, [], "way {k}, copy {after}");
+                if is_over {
+                    break;
+                }
+            }
+            assert!(n_told > 0, "way {k}");
+        }
     });
 }

@@ -326,6 +326,14 @@ impl Drop for Point {
     }
 }
 
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Event {}
+
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Event(cuda:{}, {:p})", self.0.context.ordinal(), self.0.handle)

@@ -25,8 +25,12 @@ impl Uses {
     /// for work that it enqueues only now.
     pub(super) fn wait(&self) -> Result<(), CudaError> {
         let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // All of them, so that as little as possible still runs.
-        uses.iter().fold(Ok(()), |answer, context| answer.and(context.synchronize()))
+        let mut answer = Ok(());
+        for context in &uses {
+            // All of them, so that as little as possible still runs.
+            answer = answer.and(context.synchronize());
+        }
+        answer
     }
 
     /// The same for whoever has the block alone: nobody is about to enqueue anything. A context of which that cannot be known stays

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 
@@ -24,6 +25,9 @@ pub(super) struct Block {
     others: Mutex<Vec<Held>>,
     /// The last copy that reads it of each stream of an engine's own.
     reads: Mutex<Vec<Read>>,
+    /// Copies by other devices that its contents come from, unless they are known to be done: those devices do not tell this one of
+    /// their end.
+    brought: Mutex<Vec<Event>>,
 }
 
 /// A copy that reads a block on a stream that no caller knows.
@@ -40,8 +44,8 @@ impl Block {
     /// Allocates `bytes`, or one for none, in the order of `home`.
     pub(super) fn new(home: &Stream, bytes: usize) -> Result<Block, CudaError> {
         let block = DeviceBlock::on(home, bytes.max(1))?;
-        let (others, reads) = (Mutex::default(), Mutex::default());
-        Ok(Block { block: Some(block), home: home.clone(), others, reads })
+        let (others, reads, brought) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Block { block: Some(block), home: home.clone(), others, reads, brought })
     }
 
     pub(super) fn memory(&self) -> &DeviceBlock {
@@ -92,6 +96,41 @@ impl Block {
                 read.waited = Some(Held::new(stream));
             }
         }
+        Ok(())
+    }
+
+    fn brought(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes it that another device brings it what was enqueued before this event.
+    pub(super) fn comes_with(&self, done: Event) {
+        let mut brought = self.brought();
+        if !brought.contains(&done) {
+            brought.push(done);
+        }
+    }
+
+    /// Takes it that something here is made of what lies in `from`.
+    pub(super) fn comes_of(&self, from: &Block) {
+        if !ptr::eq(self, from) {
+            let brought = from.brought().clone();
+            brought.into_iter().for_each(|done| self.comes_with(done));
+        }
+    }
+
+    /// Whether what it was brought did come, once its contents are in the host's hands; asked once.
+    pub(super) fn has_come(&self) -> Result<(), EngineError> {
+        let mut brought = self.brought();
+        for done in &*brought {
+            done.synchronize().map_err(|error| match error.failure() {
+                Some(first) if first.is_sticky() => {
+                    EngineError::PeerLost { peer: done.context().ordinal(), first: first.clone() }
+                }
+                _ => error.into(),
+            })?;
+        }
+        brought.clear();
         Ok(())
     }
 

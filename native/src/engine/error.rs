@@ -43,6 +43,14 @@ pub enum EngineError {
         /// What there is in all.
         total: usize,
     },
+    /// What another device was to copy here never came: it was lost before. This engine goes on.
+    #[error("what cuda:{peer} was to bring never came: {first}")]
+    PeerLost {
+        /// The device that was lost.
+        peer: u32,
+        /// What it was lost to.
+        first: Failure,
+    },
     /// The host has not enough memory.
     #[error("{needed} bytes of the host's memory are needed, and it has not as many")]
     OutOfHostMemory {
@@ -191,18 +199,16 @@ impl From<std::io::Error> for EngineError {
     }
 }
 
-/// An error of a file with its name, which is told of the same kind.
-#[derive(Debug)]
-pub(super) struct OfFile {
-    path: PathBuf,
-    error: Arc<std::io::Error>,
+/// An error of a file with its name, of the same kind.
+pub(super) fn of_file(path: &Path, error: impl Into<Arc<std::io::Error>>) -> EngineError {
+    let of_file = OfFile { path: path.to_owned(), error: error.into() };
+    std::io::Error::new(of_file.error.kind(), of_file).into()
 }
 
-impl OfFile {
-    pub(super) fn new(path: &Path, error: impl Into<Arc<std::io::Error>>) -> EngineError {
-        let of_file = OfFile { path: path.to_owned(), error: error.into() };
-        std::io::Error::new(of_file.error.kind(), of_file).into()
-    }
+#[derive(Debug)]
+struct OfFile {
+    path: PathBuf,
+    error: Arc<std::io::Error>,
 }
 
 impl fmt::Display for OfFile {

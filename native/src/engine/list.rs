@@ -334,6 +334,7 @@ impl Engine {
             self.same_device(to.0.context())?;
             from.0.used_on(stream);
             to.0.written_on(stream)?;
+            to.0.comes_of(from.0);
         }
         let calibration = self.calibration();
         let own_call = usize::try_from(calibration.own_call().0).unwrap_or(usize::MAX);

@@ -34,7 +34,8 @@ impl Engine {
     ///
     /// # Errors
     /// A stream or the elements are another device's, the device has not enough memory, or one engine is lost. The end of
-    /// the other device is not this engine's, unless this device was writing its memory.
+    /// the other device is not this engine's, unless this device was writing its memory. Where this device is lost before the copy was
+    /// made, whoever brings the elements home, or what was computed of them, is told ([`EngineError::PeerLost`]).
     pub fn to_device<T: Pod>(
         &self,
         other: &Engine,
@@ -69,6 +70,7 @@ impl Engine {
         // The block is there for the consumer's stream; the transfer waits for that too.
         let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
         let transfer = self.transfer_stream(other)?;
+        block.comes_of(&from.block);
         // Within the device, for two engines of one.
         let is_near = self.context() == other.context();
         let (route, by) = match &transfer {
@@ -133,6 +135,7 @@ impl Engine {
                 slot.pass_on(onward, (to.memory(), at), len)?;
             }
             from.block.read_on(stream)?;
+            to.comes_with(Event::after(stream)?);
             Ok(consumer.wait(&Event::after(onward)?)?)
         };
         hops().map_err(|error| to.given_up(error, [stream, onward]))
@@ -181,5 +184,10 @@ fn direct<T: Pod>(
     let (dst, src) = (Place::Device(to.memory(), 0), Place::Device(from.block.memory(), from.at));
     transfer.copy_device(dst, src, from.bytes())?;
     from.block.read_on(transfer)?;
-    Ok(consumer.wait(&Event::after(transfer)?)?)
+    let done = Event::after(transfer)?;
+    consumer.wait(&done)?;
+    if transfer.context() != consumer.context() {
+        to.comes_with(done);
+    }
+    Ok(())
 }

@@ -232,11 +232,16 @@ impl Flight {
         flying.piece.state.store(IDLE, Ordering::Release);
         let landed = held.take();
         drop(held);
-        if let Some(Held { request, .. }) = landed {
+        let mut has_come = Ok(());
+        if let Some(Held { request, block, .. }) = landed {
+            if request.route == Route::Down && told.is_ok() {
+                has_come = block.has_come();
+            }
             self.journal.did(request, self.began);
         }
         told.map_err(|error| self.journal.judge("a copy of a pinned buffer", error.into()))?;
-        self.journal.is_well()
+        self.journal.is_well()?;
+        has_come.map_err(|error| self.journal.judge("a copy of a pinned buffer", error))
     }
 
     /// Whether it is known to be done, if nobody is waiting for it at the moment.

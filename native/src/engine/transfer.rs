@@ -15,7 +15,7 @@ use crate::cuda::{Kernels, Place, Stream};
 
 use super::copy::{Packing, Part, Stores};
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
-use super::error::OfFile;
+use super::error::of_file;
 use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
 use super::ring::{Ring, Source, Watch};
@@ -121,7 +121,7 @@ impl Engine {
         path: &Path,
         watch: Watch<'_>,
     ) -> Result<DevBuf<T>, EngineError> {
-        let (file, bytes) = sized_file(path).map_err(|error| OfFile::new(path, error))?;
+        let (file, bytes) = sized_file(path).map_err(|error| of_file(path, error))?;
         let bytes = usize::try_from(bytes).map_err(|_| copy::TooLarge)?;
         sized::<T>()?;
         if !bytes.is_multiple_of(size_of::<T>()) {
@@ -131,7 +131,7 @@ impl Engine {
         let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
         let sent = self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch);
         sent.map_err(|error| match error {
-            EngineError::File(error) => OfFile::new(path, error),
+            EngineError::File(error) => of_file(path, error),
             error => error,
         })?;
         Ok(to)
@@ -311,6 +311,7 @@ impl Engine {
             let (dst, src) = (to.0.block.memory(), from.block.memory());
             from.used_on(stream);
             to.0.block.written_on(stream)?;
+            to.0.block.comes_of(&from.block);
             stream.copy_device(Place::Device(dst, to.0.at), Place::Device(src, from.at), from.bytes())?;
             let request = Request::one(Route::Within, HostMemory::Pinned, Bytes(from.bytes() as u64));
             self.journal().did(request, began);
@@ -369,6 +370,7 @@ impl Engine {
             }
             x.used_on(stream);
             y.block.written_on(stream)?;
+            y.block.comes_of(&x.block);
             let (of_x, of_y) = ((x.block.memory(), x.at), (y.block.memory(), y.at));
             Ok(kernels.compute(stream, formula, x.len() as u64, of_y, &[of_x])?)
         })
@@ -490,6 +492,7 @@ impl Engine {
                     })?;
                 }
             }
+            block.has_come()?;
             self.journal().did(request, began);
             Ok(())
         })
