@@ -135,6 +135,26 @@ fn a_direct_copy_is_explained_as_one() {
     });
 }
 
+/// A block that takes in copies without end, and never goes home, keeps no event for each.
+#[test]
+fn a_block_does_not_keep_the_events_of_all_that_it_was_brought() {
+    kit::alone(&pairs(&[Scheduler::Lazy, Scheduler::Eager]), |driver| {
+        let (here, there) = (engine(), there());
+        let up = here.upload(here.stream(), &bytes(1000, 1)).expect("up");
+        let mut kept = there.alloc::<u8>(there.stream(), 1000).expect("room");
+        let n_created = || driver.report().calls.get("cuEventCreate").copied().unwrap_or(0);
+        let before = n_created();
+        for _ in 0..200 {
+            let across = here.to_device(&there, here.stream(), there.stream(), &up).expect("across");
+            there.copy(there.stream(), &across, &mut kept).expect("copied");
+            there.synchronize().expect("done");
+        }
+        let n = n_created() - before;
+        assert!(n < 50, "{n} events");
+        assert_eq!(n_wrong(&there.download_vec(there.stream(), &kept).expect("down"), &bytes(1000, 1)), 0);
+    });
+}
+
 type Home = fn(&Engine, DevBuf<u8>) -> Result<Vec<u8>, EngineError>;
 
 /// The source's device is lost in any piece of its work: the other one, which has no error of its own, does not hand out what never

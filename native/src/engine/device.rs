@@ -106,6 +106,10 @@ impl Block {
     /// Takes it that another device brings it what was enqueued before this event.
     pub(super) fn comes_with(&self, done: Event) {
         let mut brought = self.brought();
+        // Now and then, so that a block which nobody brings home does not keep all that it ever was brought with.
+        if brought.len() == brought.capacity() {
+            brought.retain(|done| !done.is_done().unwrap_or(false));
+        }
         if !brought.contains(&done) {
             brought.push(done);
         }
