@@ -415,6 +415,71 @@ fn begin_and_end_are_paired() {
     assert_eq!(spans, [(1, 5), (2, 4), (3, 3), (9, 9)]);
 }
 
+/// Files are not in the order of time: `a` has ended before `b` begins, wherever its end stands.
+#[test]
+fn halves_are_paired_by_time() {
+    let row = |ph: &str, name: &str, ts: u32| {
+        format!(r#"{{"ph":"{ph}","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts}}}"#)
+    };
+    let rows = [row("B", "a", 0), row("B", "b", 20), row("E", "a", 10), row("E", "b", 30)];
+    for order in [[0, 1, 2, 3], [0, 2, 1, 3], [3, 2, 1, 0], [1, 3, 2, 0]] {
+        let text: Vec<&str> = order.iter().map(|&k| rows[k].as_str()).collect();
+        let trace = counts(&format!("[{}]", text.join(",")), 4, 0, &[]);
+        let mut spans: Vec<_> =
+            trace.slices.iter().map(|s| (trace.strings.get(s.name).to_owned(), s.start.0, s.end.0)).collect();
+        spans.sort();
+        assert_eq!(spans, [("a".to_owned(), 0, 10_000), ("b".to_owned(), 20_000, 30_000)], "{order:?}");
+    }
+    // At one time as they stand in the file: the first has no length, or the second lies in it.
+    let at_once = |rows: [String; 4]| {
+        let trace = counts(&format!("[{}]", rows.join(",")), 4, 0, &[]);
+        trace.slices.iter().map(|s| (s.start.0, s.end.0)).collect::<Vec<_>>()
+    };
+    let [begin, end] = ["B", "E"].map(|ph| row(ph, "x", 5));
+    assert_eq!(at_once([begin.clone(), end.clone(), begin.clone(), end.clone()]), [(5000, 5000); 2]);
+    assert_eq!(
+        at_once([begin.clone(), begin, row("E", "x", 7), row("E", "x", 9)]),
+        [(5000, 9000), (5000, 7000)]
+    );
+}
+
+/// A correlation may be anything; those beyond 64 bits are as much apart as others.
+#[test]
+fn correlations_that_no_number_holds_join_too() {
+    let event = |cat: &str, correlation: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"n","pid":1,"tid":7,"ts":1,"dur":1,"args":{{"correlation":{correlation}}}}}"#
+        )
+    };
+    let (large, next, text) = ("18446744073709551614", "18446744073709551612", "\"a:1\"");
+    let events: Vec<String> = [
+        ("kernel", next),
+        ("cuda_runtime", large),
+        ("cuda_runtime", "5"),
+        ("kernel", text),
+        ("cuda_runtime", next),
+        ("kernel", large),
+        ("cuda_runtime", text),
+        ("kernel", "5"),
+        ("kernel", "null"),
+        ("cuda_runtime", "null"),
+    ]
+    .map(|(cat, correlation)| event(cat, correlation))
+    .into();
+    let bytes = format!("[{}]", events.join(","));
+    let trace = counts(&bytes, 10, 0, &[]);
+    let flows: Vec<(u32, u32)> = trace.flows.iter().map(|f| (f.from, f.to)).collect();
+    assert_eq!(flows, [(4, 0), (6, 3), (1, 5), (2, 7)]);
+    // The figures join the same.
+    let mut scan = spanlift::trace::table::Scan::new();
+    scan.feed(bytes.as_bytes()).unwrap();
+    let table = scan.finish().unwrap();
+    let of = |span: u32| table.spans.event[span as usize];
+    let joined: Vec<(u32, u32)> =
+        table.ops.iter().filter_map(|op| Some((of(table.calls[op.call()?].span), of(op.span)))).collect();
+    assert_eq!(joined, flows);
+}
+
 #[test]
 fn counters_are_one_series_each() {
     let text = r#"[

@@ -27,8 +27,8 @@ pub(super) enum Role {
 /// Joins host calls and the work that they launched on the correlation; the last call of the file wins.
 ///
 /// Gives the arrows and how many calls shared a correlation with a later one.
-pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices) -> (Vec<Flow>, u64) {
-    calls.sort();
+pub(super) fn launches(mut calls: Vec<(Key, u32)>, work: &[(Key, u32)]) -> (Vec<Flow>, u64) {
+    sort(&mut calls);
     let all = calls.len();
     // The last of each run of equal correlations is the last of the file.
     calls.reverse();
@@ -36,8 +36,7 @@ pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices
     calls.reverse();
     let flows = work
         .iter()
-        .filter_map(|&to| {
-            let correlation = slices.correlation[to as usize];
+        .filter_map(|&(correlation, to)| {
             let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
             Some(Flow { kind: FlowKind::Launch, from: calls[at].1, to })
         })

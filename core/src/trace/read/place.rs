@@ -8,7 +8,7 @@ use super::names::{self, Class};
 use super::nanos;
 use super::own::Own;
 use super::scan::Value;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, Slices, StrId, Strings, Trace};
@@ -53,17 +53,25 @@ pub(super) struct State {
     /// Kinds by name of kernels, which are long and have to be searched.
     kernels: Vec<Option<Kind>>,
     /// Host calls with their correlation, and the work that has one.
-    calls: Vec<(i64, u32)>,
-    work: Vec<u32>,
+    calls: Vec<(Key, u32)>,
+    work: Vec<(Key, u32)>,
     /// Slices of host calls, the bytes that they were given, and how many copies without bytes they made.
     sizes: Vec<(u32, u64, u32)>,
     points: Vec<Point>,
-    /// The slices that `B` opened and no `E` has closed yet.
-    open: BTreeMap<(Key, Key), Vec<u32>>,
+    /// Where slices begin and end that come in two halves.
+    halves: Vec<Half>,
     /// The counters of foreign files by process, name and series.
     counters: BTreeMap<(Key, StrId, StrId), usize>,
     /// The samples of our own counters, by position.
     own_samples: BTreeMap<usize, Vec<(Nanos, f64)>>,
+}
+
+/// The beginning (`B`) of this slice, or an end (`E`).
+#[derive(Debug)]
+struct Half {
+    thread: (Key, Key),
+    at: i64,
+    slice: Option<u32>,
 }
 
 /// Slots of what was seen last; a power of two.
@@ -143,9 +151,9 @@ impl State {
             b'X' => self.complete(fields, &head),
             b'B' => {
                 let slice = self.slice(fields, &head, at);
-                self.open.entry((pid, tid)).or_default().push(slice);
+                self.half(&head, Some(slice));
             }
-            b'E' => self.end(&head),
+            b'E' => self.half(&head, None),
             b's' => self.point(fields, &head, Role::Start),
             b't' => self.point(fields, &head, Role::Step),
             b'f' => self.point(fields, &head, Role::End),
@@ -270,7 +278,9 @@ impl State {
         // Those of another tool's call are what it was asked for; it moves nothing itself.
         let own = args.bytes.filter(|_| self.own.is_some() || head.class != Class::Launch);
         let mut bytes = self.bytes(own.or(args.size.filter(|_| is_accelerators)));
-        let correlation = args.correlation.and_then(integer);
+        // Any value joins; a slice holds numbers.
+        let key = self.key(args.correlation);
+        let correlation = if let Key::Number(number) = key { Some(number) } else { None };
         let mut command = Slice::NONE;
         let index = u32::try_from(self.trace.slices.len()).expect("bug: fewer than four billion events");
         if let Some(mark) = &mark {
@@ -282,15 +292,15 @@ impl State {
             cat = mark.cat.as_deref().map_or(StrId::EMPTY, |cat| self.trace.strings.intern(cat));
             bytes = mark.bytes.unwrap_or(bytes);
             command = mark.command.unwrap_or(Slice::NONE);
-        } else if let Some(correlation) = correlation {
+        } else if key != Key::None {
             match head.class {
                 Class::Launch => {
-                    self.calls.push((correlation, index));
+                    self.calls.push((key, index));
                     // Of roctracer the one, of rocprofiler the other.
                     let size = args.size.or(args.bytes).and_then(integer);
                     self.sizes.extend(size.and_then(|n| Some((index, u64::try_from(n).ok()?, 0))));
                 }
-                class if class.is_stream_work() => self.work.push(index),
+                class if class.is_stream_work() => self.work.push((key, index)),
                 _ => {}
             }
         }
@@ -403,17 +413,26 @@ impl State {
         }
     }
 
-    fn end(&mut self, head: &Head) {
-        match self.open.get_mut(&(head.pid, head.tid)).and_then(Vec::pop) {
-            Some(slice) => {
-                let slice = slice as usize;
-                if head.at < self.trace.slices.start[slice] {
-                    self.problem("negative_dur");
+    fn half(&mut self, head: &Head, slice: Option<u32>) {
+        self.halves.push(Half { thread: (head.pid, head.tid), at: head.at, slice });
+    }
+
+    /// Joins beginnings and ends by time, for files are not in its order; at one time they come as they stand in the file.
+    fn pair(&mut self) {
+        let mut halves = std::mem::take(&mut self.halves);
+        sort_by_key(&mut halves, |half| (half.thread, half.at));
+        for thread in halves.chunk_by(|a, b| a.thread == b.thread) {
+            let mut open = Vec::new();
+            for half in thread {
+                if let Some(slice) = half.slice {
+                    open.push(slice);
+                } else if let Some(slice) = open.pop() {
+                    self.trace.slices.end[slice as usize] = half.at;
                 } else {
-                    self.trace.slices.end[slice] = head.at;
+                    self.problem("end_without_begin");
                 }
             }
-            None => self.problem("end_without_begin"),
+            self.problems("begin_without_end", open.len() as u64);
         }
     }
 
@@ -514,11 +533,10 @@ impl State {
 
     /// The trace, once all events are read.
     pub(super) fn finish(mut self, own: Option<&Own>) -> Trace {
-        self.problems("begin_without_end", self.open.values().map(|open| open.len() as u64).sum());
+        self.pair();
         let points = std::mem::take(&mut self.points);
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
-        let (launches, twice) =
-            join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
+        let (launches, twice) = join::launches(std::mem::take(&mut self.calls), &self.work);
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();
