@@ -121,7 +121,7 @@ impl Strategy {
         let kept = match from {
             Origin::Pinned => "",
             Origin::Pageable | Origin::File => {
-                ", from a `torch.empty(n, pin_memory=True)` of the slot's that is kept"
+                ", from the slot's `torch.empty(n, pin_memory=True)`, which is kept"
             }
         };
         match self {
