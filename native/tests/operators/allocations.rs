@@ -5,8 +5,8 @@ use num_complex::Complex;
 use spanlift::chain;
 use spanlift::memory::Dtype;
 use spanlift::op::{
-    Dense, Diagonal, Operator, Space, Tensor, block, convolution, fft, finite_difference, nufft, pad,
-    permute, sampling, stack, sum, sum_reduce, tree_sum,
+    Boundary, Dense, Diagonal, Operator, Space, Tensor, block, convolution, fft, finite_difference, nufft,
+    pad, permute, sampling, stack, sum, sum_reduce, tree_sum,
 };
 use spanlift_native::cpu::{Element, Real, Runner};
 
@@ -101,4 +101,15 @@ fn what_works_in_place_has_no_temporaries() {
     }
     let b = chain![&f, permute(["kx", "y"])].unwrap();
     assert!(!b.tags().in_place);
+}
+
+/// The normal of a long difference is written row by row into lists, not into a map for each row.
+#[test]
+fn the_normal_of_a_difference_allocates_no_more_for_more_rows() {
+    for boundary in [Boundary::Valid, Boundary::Replicate, Boundary::Zero, Boundary::Periodic] {
+        let long = Space::new([("x", 20_000)], Dtype::F64).unwrap();
+        let a = finite_difference("x", boundary).over(long).unwrap();
+        let made = calls(|| drop(a.normal()));
+        assert!(made < 200, "{made} calls for {boundary:?}");
+    }
 }

@@ -39,7 +39,7 @@ pub(in crate::op) struct Entries {
 
 impl Entries {
     /// Adds a row.
-    pub(super) fn row(&mut self, entries: impl IntoIterator<Item = (Vec<i64>, f64)>) {
+    pub(super) fn row<C: IntoIterator<Item = i64>>(&mut self, entries: impl IntoIterator<Item = (C, f64)>) {
         for (column, weight) in entries {
             self.columns.extend(column);
             self.weights.push(weight);
@@ -62,7 +62,7 @@ impl Entries {
         for row in place(rows.0)..place(rows.1) {
             let here =
                 self.range(row).filter(|&e| columns.0 <= self.columns[e] && self.columns[e] < columns.1);
-            block.row(here.map(|e| (vec![self.columns[e] - columns.0], self.weights[e])));
+            block.row(here.map(|e| ([self.columns[e] - columns.0], self.weights[e])));
         }
         block
     }
@@ -134,19 +134,31 @@ impl Sparse {
     fn squared(&self) -> Option<Operator> {
         let [dim] = &self.grid[..] else { return None };
         let n = place(self.facts.domain.size(dim).filter(|n| *n <= MOST_POINTS)?);
-        let mut sums: Vec<crate::ordered::BTreeMap<i64, f64>> = vec![Default::default(); n];
-        for row in 0..self.entries.ends.len() {
+        let Entries { ends, columns, weights } = &*self.entries;
+        // The entries of each column with the rows they are in, in one list: a map for each would be millions of them.
+        let mut starts = vec![0; n + 1];
+        columns.iter().for_each(|&i| starts[place(i) + 1] += 1);
+        (0..n).for_each(|i| starts[i + 1] += starts[i]);
+        let (mut at, mut found) = (starts.clone(), vec![(0, 0); columns.len()]);
+        for row in 0..ends.len() {
             for e in self.entries.range(row) {
-                for g in self.entries.range(row) {
-                    let (i, j) = (self.entries.columns[e], self.entries.columns[g]);
-                    *sums[place(i)].entry(j).or_default() +=
-                        self.entries.weights[e] * self.entries.weights[g];
-                }
+                let at = &mut at[place(columns[e])];
+                found[*at] = (row, e);
+                *at += 1;
             }
         }
-        let mut entries = Entries::default();
-        for sum in sums {
-            entries.row(sum.into_iter().filter(|(_, w)| *w != 0.0).map(|(j, w)| (vec![j], w)));
+        let (mut entries, mut sum) = (Entries::default(), Vec::<(i64, f64)>::new());
+        for i in 0..n {
+            for &(row, e) in &found[starts[i]..starts[i + 1]] {
+                for g in self.entries.range(row) {
+                    let (j, w) = (columns[g], weights[e] * weights[g]);
+                    match sum.binary_search_by(|(known, _)| known.cmp(&j)) {
+                        Ok(at) => sum[at].1 += w,
+                        Err(at) => sum.insert(at, (j, w)),
+                    }
+                }
+            }
+            entries.row(sum.drain(..).filter(|(_, w)| *w != 0.0).map(|(j, w)| ([j], w)));
         }
         let name = format!("|{}|^2", self.facts.name);
         let mut sparse = Sparse::new(
