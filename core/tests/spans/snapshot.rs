@@ -382,10 +382,10 @@ fn going_backwards_finds_what_went_forwards() {
 
 /// Bytes of a block of [`Model`].
 const SLOT: i64 = 512;
-/// Where its segment that grows begins.
+/// Where its segments that grow and shrink begin.
 const GROWS: i64 = 1 << 40;
 
-/// An allocator of blocks of one size, in segments that come and go and in one that grows and shrinks.
+/// An allocator of blocks of one size, in segments that come and go and in some that grow and shrink anywhere.
 #[derive(Clone, Default)]
 struct Model {
     /// Address and slots of each segment, by address.
@@ -416,7 +416,7 @@ impl Model {
                 self.taken.remove(&at);
                 ("free_completed", at, SLOT)
             }
-            6 if self.segments.len() < 9 => {
+            6 if self.segments.range(..GROWS).count() < 9 => {
                 // Addresses come again.
                 let at = (1 << 30) + i64::try_from(random.below(12)).unwrap() * (1 << 20);
                 if self.segments.contains_key(&at) {
@@ -425,7 +425,7 @@ impl Model {
                 self.segments.insert(at, 8);
                 ("segment_alloc", at, 8 * SLOT)
             }
-            7 => match self.segments.iter().find(|&(&at, &n)| at != GROWS && is_empty(self, at, n)) {
+            7 => match self.segments.range(..GROWS).find(|&(&at, &n)| is_empty(self, at, n)) {
                 Some((&at, _)) => {
                     let n = self.segments.remove(&at).unwrap();
                     ("segment_free", at, n * SLOT)
@@ -433,15 +433,29 @@ impl Model {
                 None => ("oom", 5, 5),
             },
             8 => {
-                let n = self.segments.get(&GROWS).copied().unwrap_or(0);
-                let (tail, shrinks) = (GROWS + (n - 4) * SLOT, random.below(2) == 0);
-                if 0 < n && shrinks && is_empty(self, tail, 4) {
-                    self.segments.insert(GROWS, n - 4);
+                let [slot, n] = [24, 6].map(|below| i64::try_from(random.below(below)).unwrap());
+                let (at, n) = (GROWS + slot * SLOT, n + 1);
+                let until = |end: i64| n.min((end - at) / SLOT);
+                let before =
+                    self.segments.range(..=at).next_back().map(|(&first, &m)| (first, first + m * SLOT));
+                let next = self.segments.range(at + 1..).next().map(|(&next, _)| next);
+                if let Some((first, end)) = before.filter(|(_, end)| at < *end) {
+                    let n = until(end);
+                    if !is_empty(self, at, n) {
+                        return ("free_requested", 1, 1);
+                    }
+                    self.segments.remove(&first);
+                    let rest = at + n * SLOT;
+                    let parts = [(first, at - first), (rest, end - rest)];
+                    self.segments.extend(parts.map(|(at, bytes)| (at, bytes / SLOT)));
                     self.segments.retain(|_, n| 0 < *n);
-                    return ("segment_unmap", tail, 4 * SLOT);
+                    return ("segment_unmap", at, n * SLOT);
                 }
-                self.segments.insert(GROWS, n + 4);
-                ("segment_map", GROWS + n * SLOT, 4 * SLOT)
+                let n = next.map_or(n, until);
+                let right = self.segments.remove(&(at + n * SLOT)).unwrap_or(0);
+                let first = before.filter(|(_, end)| *end == at).map_or(at, |(first, _)| first);
+                self.segments.insert(first, (at - first) / SLOT + n + right);
+                ("segment_map", at, n * SLOT)
             }
             _ => ("free_requested", 1, 1),
         }

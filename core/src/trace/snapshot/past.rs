@@ -210,7 +210,8 @@ impl Snapshot {
     }
 }
 
-/// Reserved memory began here: all of a segment, or a piece of one, which is cut out of it.
+/// Reserved memory began here: all of a segment, or a piece, which is cut out of what it lies in. Of what grew at once, parts may
+/// have gone since, and some of those have come again.
 fn grown(
     segments: &mut Vec<Life>,
     held: &mut BTreeMap<i64, usize>,
@@ -218,24 +219,23 @@ fn grown(
     size: i64,
     (from, stack): (u32, u32),
 ) {
-    let Some((_, &k)) = held.range(..=addr).next_back() else { return };
-    let whole = segments[k];
-    let (end, whole_end) = (addr.saturating_add(size), whole.addr.saturating_add(whole.size));
-    if size <= 0 || whole_end < end {
-        return;
-    }
-    if (whole.addr, whole.size) == (addr, size) {
-        (segments[k].from, segments[k].stack) = (from, stack);
-        held.remove(&addr);
-        return;
-    }
-    // What is left and right of it was there before.
-    held.remove(&whole.addr);
-    segments[k] = Life { addr, size, from, stack, is_piece: true, ..whole };
-    for (addr, end) in [(whole.addr, addr), (end, whole_end)] {
-        if addr < end {
-            held.insert(addr, segments.len());
-            segments.push(Life { addr, size: end - addr, is_piece: true, ..whole });
+    let end = addr.saturating_add(size);
+    while let Some((_, &k)) = held.range(..end).next_back() {
+        let whole = segments[k];
+        let whole_end = whole.addr.saturating_add(whole.size);
+        let (first, last) = (whole.addr.max(addr), whole_end.min(end));
+        if last <= addr {
+            return;
+        }
+        held.remove(&whole.addr);
+        let is_piece = whole.is_piece || last - first < whole.size;
+        segments[k] = Life { addr: first, size: last - first, from, stack, is_piece, ..whole };
+        // What is left and right of it was there before.
+        for (addr, end) in [(whole.addr, first), (last, whole_end)] {
+            if addr < end {
+                held.insert(addr, segments.len());
+                segments.push(Life { addr, size: end - addr, is_piece: true, ..whole });
+            }
         }
     }
 }
@@ -331,6 +331,7 @@ impl Past {
                         && last.addr.saturating_add(last.size) == life.addr =>
                 {
                     last.size = last.size.saturating_add(life.size);
+                    last.is_piece = life.is_piece;
                     last.from = last.from.min(life.from);
                     last.to = last.to.min(life.to);
                 }
