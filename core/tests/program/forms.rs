@@ -224,6 +224,8 @@ fn bad_lines_say_what_was_expected() {
     refuses("machine a\nmachine b", &["line 2: `machine` stands twice"]);
     refuses("mark a b", &["line 1: expected the end of the line, found `b`"]);
     refuses("mark \"a", &["line 1: the quotation mark `\"` is never closed"]);
+    let marks = ",".repeat((1 << 24) + 1);
+    refuses(&marks, &["line 1: more than 16777216 words and marks"]);
     refuses("mark \"\\q\"", &["line 1: \"\\q\" has a bad escape or a control character in it"]);
     refuses("mark a&b", &["line 1: character '&' has no meaning here; names with it need quotation marks"]);
     refuses("\n\nend", &["line 3: `end` without a `repeat` above it"]);

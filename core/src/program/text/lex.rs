@@ -19,6 +19,9 @@ pub(super) enum Token<'a> {
     Mark(&'static str),
 }
 
+/// Tokens of a line at most: each takes many times the byte that it may be in the file.
+const MOST: usize = 1 << 24;
+
 /// The mark that `rest` begins with: asked before a word is, which may have a dot in it. By bytes, since it is asked at every word.
 fn mark(rest: &str) -> Option<&'static str> {
     match rest.as_bytes() {
@@ -44,6 +47,9 @@ pub(super) fn lex(line: &str) -> Result<Vec<Token<'_>>, Fault> {
     while let Some(c) = rest.chars().next() {
         if c == '#' {
             break;
+        }
+        if tokens.len() == MOST {
+            return Err(format!("more than {MOST} words and marks"));
         }
         if let Some(mark) = mark(rest) {
             tokens.push(Token::Mark(mark));
