@@ -213,12 +213,14 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
             let ran = spanlift(&folder, &[command, file]);
             let behind =
                 if file.ends_with("page") { String::new() } else { format!("; a {needed} is needed") };
-            let expected = format!("error: {file}: {what}{behind}\n");
+            // A trace that cannot be used is told with a byte, whatever it is instead.
+            let byte = if command == "analyze" { "byte 0: " } else { "" };
+            let expected = format!("error: {file}: {byte}{what}{behind}\n");
             assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{command}");
         }
     }
     let ran = spanlift(&folder, &["diff", "program", "program"]);
-    assert_eq!((ran.code, ran.err), (2, format!("error: program: {program}; a trace is needed\n")));
+    assert_eq!((ran.code, ran.err), (2, format!("error: program: byte 0: {program}; a trace is needed\n")));
     let ran = spanlift(&folder, &["run", "program", "--machine", "program"]);
     assert_eq!((ran.code, ran.err), (2, format!("error: program: {program}; a machine profile is needed\n")));
     std::fs::write(folder.join("m.pickle"), b"\x80\x04}(X\x08\0\0\0segments]X\x0d\0\0\0device_traces]u.")
@@ -248,7 +250,7 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
             [&["check", name][..], &["analyze", name], &["memory", name], &["view", name, "-o", "v.html"]]
         {
             let ran = spanlift(&folder, call);
-            let expected = format!("error: {name}: {what}\n");
+            let expected = format!("error: {name}: byte 0: {what}\n");
             assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{call:?}");
         }
     }

@@ -81,7 +81,7 @@ impl Source {
             source.head.extend(byte);
         }
         match foreign(path, &source.head) {
-            Some(what) => Err(Fail::at(&source.place, what)),
+            Some(what) => Err(Fail::at(&source.place, format!("byte 0: {what}"))),
             None => Ok(source),
         }
     }

@@ -278,7 +278,7 @@ fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
             }
         }
         match input::instead(&begin, Kind::Trace) {
-            Some(what) => Fail::at(source.place(), what),
+            Some(what) => Fail::at(source.place(), format!("byte 0: {what}")),
             None => Fail::at(source.place(), e),
         }
     };
