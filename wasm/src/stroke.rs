@@ -7,8 +7,8 @@ const HATCH: f64 = 6.0;
 /// Pixels from one dot to the next.
 const DOTS: f64 = 7.0;
 
-/// All diagonals of a rectangle as one line that runs along its edges between them.
-pub fn hatch(r: &Rect) -> Vec<(f64, f64)> {
+/// All diagonals of a rectangle as one line that runs along its edges between them; they are `apart` times as far apart as usual.
+pub fn hatch(r: &Rect, apart: f64) -> Vec<(f64, f64)> {
     let (left, right, top, bottom) = (r.x + 1.0, r.x + r.w - 1.0, r.y + 1.0, r.y + r.h - 1.0);
     let (w, h) = (right - left, bottom - top);
     if w <= 1.0 || h <= 1.0 {
@@ -32,13 +32,13 @@ pub fn hatch(r: &Rect) -> Vec<(f64, f64)> {
         }
         points.extend(ends);
         up = !up;
-        at += HATCH;
+        at += HATCH * apart;
     }
     points
 }
 
-/// Dots in staggered rows, fewer where there would be very many.
-pub fn dots(r: &Rect) -> Vec<(f64, f64)> {
+/// Dots in staggered rows, fewer where there would be very many; they are `apart` times as far apart as usual.
+pub fn dots(r: &Rect, apart: f64) -> Vec<(f64, f64)> {
     let pitch = DOTS.max(r.w * r.h / DOTS / 160.0);
     let mut points = Vec::new();
     let n_rows = ((r.h - 4.0) / DOTS).floor().max(1.0);
@@ -48,7 +48,7 @@ pub fn dots(r: &Rect) -> Vec<(f64, f64)> {
         let mut x = r.x + if row % 2.0 == 0.0 { pitch } else { pitch / 2.0 } + 1.0;
         while x < r.x + r.w - 2.0 {
             points.push((x, r.y + row * gap));
-            x += pitch;
+            x += pitch * apart;
         }
         row += 1.0;
     }

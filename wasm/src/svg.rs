@@ -16,6 +16,8 @@ use crate::theme::Pattern;
 
 /// Units of the backend on one pixel.
 const UNITS: f64 = 4.0;
+/// Bytes for patterns at most, but for the first line or dot of each.
+const PATTERN_BYTES: f64 = 60_000.0;
 
 /// The picture as an SVG document that says in words what it shows.
 ///
@@ -23,8 +25,8 @@ const UNITS: f64 = 4.0;
 pub fn svg(scene: &Scene, title: &str, desc: &str) -> String {
     let (w, h) = (unit(scene.width.max(1.0)), unit(scene.height.max(1.0)));
     let mut body = String::new();
-    let mut painter =
-        Painter { backend: SVGBackend::with_string(&mut body, (w.unsigned_abs(), h.unsigned_abs())) };
+    let backend = SVGBackend::with_string(&mut body, (w.unsigned_abs(), h.unsigned_abs()));
+    let mut painter = Painter { backend, apart: apart(scene) };
     painter.rect(&Rect::filled(0.0, 0.0, scene.width, scene.height, scene.ground));
     for shape in &scene.shapes {
         match shape {
@@ -84,6 +86,21 @@ fn units((x, y): (f64, f64)) -> (i32, i32) {
 
 struct Painter<'a> {
     backend: SVGBackend<'a>,
+    /// How many times as far apart as usual the lines and dots of patterns are.
+    apart: f64,
+}
+
+/// The same for a picture: where a great deal has patterns they are wider, so that it stays small.
+fn apart(scene: &Scene) -> f64 {
+    let bytes = |shape: &Shape| match shape {
+        Shape::Rect(rect) => match rect.pattern {
+            Some(Pattern::Hatch(_)) => 11 * stroke::hatch(rect, 1.0).len(),
+            Some(Pattern::Dots(_)) => 68 * stroke::dots(rect, 1.0).len(),
+            None => 0,
+        },
+        _ => 0,
+    };
+    (scene.shapes.iter().map(bytes).sum::<usize>() as f64 / PATTERN_BYTES).max(1.0)
 }
 
 /// A colour and width, as the backend asks for them.
@@ -132,13 +149,13 @@ impl<'a> Painter<'a> {
         }
         match r.pattern {
             Some(Pattern::Hatch(color)) => {
-                let points: Vec<(i32, i32)> = stroke::hatch(r).into_iter().map(units).collect();
+                let points: Vec<(i32, i32)> = stroke::hatch(r, self.apart).into_iter().map(units).collect();
                 if points.len() > 1 {
                     self.drawn(|b| b.draw_path(points, &line(color, 1.5)));
                 }
             }
             Some(Pattern::Dots(color)) => {
-                for point in stroke::dots(r) {
+                for point in stroke::dots(r, self.apart) {
                     self.drawn(|b| b.draw_circle(units(point), 3, &line(color, 0.0), true));
                 }
             }

@@ -201,12 +201,12 @@ impl Brush<'_> {
         match r.pattern {
             Some(Pattern::Hatch(color)) => {
                 self.stroke(Stroke::solid(color, 1.5));
-                self.trace(&stroke::hatch(r));
+                self.trace(&stroke::hatch(r, 1.0));
                 context.stroke();
             }
             Some(Pattern::Dots(color)) => {
                 self.fill(color);
-                for (x, y) in stroke::dots(r) {
+                for (x, y) in stroke::dots(r, 1.0) {
                     context.fill_rect(x - 0.75, y - 0.75, 1.5, 1.5);
                 }
             }

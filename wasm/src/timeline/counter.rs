@@ -16,8 +16,8 @@ impl Timeline<'_> {
         let row = &self.rows.rows[r];
         let (top, height) = self.frame.track(r, 0);
         let top = top - self.scroll;
-        let of = |f: fn(f64, f64) -> f64| row.samples.iter().map(|(_, value)| *value).fold(0.0, f);
-        let (least, most) = (of(f64::min), of(f64::max));
+        let of = |from, f: fn(f64, f64) -> f64| row.samples.iter().map(|(_, value)| *value).fold(from, f);
+        let (least, most, greatest) = (of(0.0, f64::min), of(0.0, f64::max), of(f64::NAN, f64::max));
         let scale = if most > least { (height - 2.0) / (most - least) } else { 0.0 };
         let y = |value: f64| top + height - 1.0 - (value - least) * scale;
         let (g, width) = (self.frame.gutter, self.frame.plot_width);
@@ -35,9 +35,9 @@ impl Timeline<'_> {
             }
             // All that happens in one column: where it comes from, both ends, where it goes to.
             let (mut low, mut high, mut end) = (value, value, value);
-            while let Some((_, next)) =
-                samples.next_if(|(at, _)| self.view.x_from_time(*at) < x.floor() + 1.0)
-            {
+            while let Some((_, next)) = samples.next_if(|(at, _)| {
+                self.view.x_from_time(*at) < (x / self.grain).floor() * self.grain + self.grain
+            }) {
                 (low, high, end) = (low.min(*next), high.max(*next), *next);
             }
             let x = g + x;
@@ -67,7 +67,6 @@ impl Timeline<'_> {
             Some(row.samples[after.checked_sub(1)?].1)
         });
         let then = then.map_or(String::new(), |value| format!("{}, ", amount(&row.name, value)));
-        let greatest = row.samples.iter().map(|(_, value)| *value).reduce(f64::max).unwrap_or(most);
         let label = format!("{then}greatest {}", amount(&row.name, greatest));
         let wide = text::width(&label, LABEL, false);
         if wide + 12.0 < width {
@@ -173,6 +172,12 @@ mod tests {
         let x = app.plot().0 + app.view().x_from_time(50_000);
         app.pointer_moved(x, 300.0);
         assert_eq!(label(&app), "976.56 KiB, greatest 3.81 MiB", "under the pointer");
+    }
+
+    #[test]
+    fn what_stays_below_zero_has_a_greatest_value_too() {
+        let app = app(&[(10_000, -4e6), (90_000, -2.5), (120_000, -7.0)]);
+        assert!(app.scene().texts().any(|t| t.text == "greatest -2.5"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::{Drawn, Frame, Timeline};
 use crate::finding::Finding;
 use crate::legend;
 use crate::rows::{Rows, Shown};
-use crate::scene::{Scene, Text};
+use crate::scene::{Scene, Shape, Text};
+use crate::stroke;
 use crate::text;
 use crate::theme::Theme;
 use crate::view::TimeView;
@@ -18,8 +19,11 @@ const STATIC_TRACKS: usize = 8;
 /// Lanes of a still picture: each is a band, a name and what is on it.
 #[cfg(not(target_arch = "wasm32"))]
 const STATIC_ROWS: usize = 200;
-/// Shapes of a still picture, beyond which narrow slices are merged into wider columns: some 220 bytes each.
-const STATIC_SHAPES: usize = 1100;
+/// Lanes that a still picture always has.
+const LEAST_ROWS: usize = 16;
+/// Bytes that the plot of a still picture takes as SVG without its patterns, beyond which narrow slices are merged into wider columns,
+/// and then tracks and lanes left out.
+const STATIC_BYTES: usize = 200_000;
 
 /// What a picture of a trace shows, and how.
 #[derive(Debug, Clone)]
@@ -68,46 +72,28 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     let theme = &options.theme;
     let width = if options.width.is_finite() { options.width.clamp(240.0, 20_000.0) } else { 960.0 };
     let mut rows = Rows::new(trace, options.shown);
+    let mut tracks = STATIC_TRACKS;
     // Of the course's pages none has so many.
     #[cfg(not(target_arch = "wasm32"))]
-    let n_left = rows.fewer(STATIC_ROWS);
+    let (mut most, mut n_left) = (STATIC_ROWS, rows.fewer(STATIC_ROWS));
     #[cfg(target_arch = "wasm32")]
-    let n_left = 0;
-    rows.shallow(trace, STATIC_TRACKS);
-    let frame = Frame::new(trace, &rows, width - 16.0);
-    let (start, end) = options
-        .range
-        .map(|(a, b)| (a.0, b.0))
-        .or_else(|| rows.extent())
-        .map_or((0, 1), |(a, b)| if a < b { (a, b) } else { (a, a.saturating_add(1)) });
-    let view = match options.range {
-        Some(_) => TimeView::new(start, end, frame.plot_width),
-        None => TimeView::around(start, end, frame.plot_width),
+    let (mut most, n_left) = (0, 0);
+    let Plot { frame, range, scene: plot, drawn, grain, .. } = loop {
+        rows.shallow(trace, tracks);
+        let made = Plot::new(trace, &rows, options, width);
+        if made.is_small || tracks == 2 && most <= LEAST_ROWS {
+            break made;
+        }
+        if 2 < tracks {
+            tracks /= 2;
+            continue;
+        }
+        most -= most / 3;
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            n_left += rows.fewer(most);
+        }
     };
-    let selected = options.selected.and_then(|c| u32::try_from(c).ok()).and_then(|c| {
-        rows.of_command(c)
-            .find(|&k| rows.place(k) != Rows::NOWHERE && trace.slices.kind[k as usize].is_device_work())
-    });
-    let mut timeline = Timeline {
-        trace,
-        rows: &rows,
-        frame: &frame,
-        view,
-        findings: &options.findings,
-        theme: *theme,
-        grain: 1.0,
-        scroll: 0.0,
-        height: frame.height,
-        selected,
-        hovered: None,
-        cursor: None,
-        over: super::Overlay::default(),
-    };
-    let (mut plot, mut drawn) = timeline.scene();
-    while plot.shapes.len() > STATIC_SHAPES && timeline.grain < 64.0 {
-        timeline.grain *= 2.0;
-        (plot, drawn) = timeline.scene();
-    }
     let mut out = Scene::new(width, 0.0, theme.ground);
     let title = options.title.clone().unwrap_or_else(|| trace.title.clone());
     let mut y = 8.0;
@@ -132,7 +118,7 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
         out.place(legend, 8.0 + frame.gutter, y);
         y += height + 6.0;
     }
-    let notes = if options.notes { notes(&rows, drawn, timeline.grain, n_left) } else { Vec::new() };
+    let notes = if options.notes { notes(&rows, drawn, grain, n_left) } else { Vec::new() };
     for note in notes {
         for line in text::wrap(&note, 10.5, width - 20.0 - frame.gutter) {
             out.add(Text::new(8.0 + frame.gutter, y + 6.0, 10.5, theme.dim, line));
@@ -142,10 +128,75 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     // Only files have them: in the course's module nobody asks for them.
     #[cfg(not(target_arch = "wasm32"))]
     if options.figures {
-        y = super::figures::table(&mut out, trace, (start, end), y + 8.0, theme);
+        y = super::figures::table(&mut out, trace, range, y + 8.0, theme);
     }
     out.height = y + 4.0;
     out
+}
+
+/// The lanes and what is on them.
+struct Plot {
+    frame: Frame,
+    range: (i64, i64),
+    scene: Scene,
+    drawn: Drawn,
+    grain: f64,
+    is_small: bool,
+}
+
+impl Plot {
+    /// Merges as much as it takes, and no more than what is narrower than 64 pixels.
+    fn new(trace: &Trace, rows: &Rows, options: &TimelineOptions, width: f64) -> Plot {
+        let frame = Frame::new(trace, rows, width - 16.0);
+        let (start, end) = options
+            .range
+            .map(|(a, b)| (a.0, b.0))
+            .or_else(|| rows.extent())
+            .map_or((0, 1), |(a, b)| if a < b { (a, b) } else { (a, a.saturating_add(1)) });
+        let view = match options.range {
+            Some(_) => TimeView::new(start, end, frame.plot_width),
+            None => TimeView::around(start, end, frame.plot_width),
+        };
+        let selected = options.selected.and_then(|c| u32::try_from(c).ok()).and_then(|c| {
+            rows.of_command(c)
+                .find(|&k| rows.place(k) != Rows::NOWHERE && trace.slices.kind[k as usize].is_device_work())
+        });
+        let mut timeline = Timeline {
+            trace,
+            rows,
+            frame: &frame,
+            view,
+            findings: &options.findings,
+            theme: options.theme,
+            grain: 1.0,
+            scroll: 0.0,
+            height: frame.height,
+            selected,
+            hovered: None,
+            cursor: None,
+            over: super::Overlay::default(),
+        };
+        loop {
+            let (scene, drawn) = timeline.scene();
+            let grain = timeline.grain;
+            let is_small = scene.shapes.iter().map(bytes).sum::<usize>() <= STATIC_BYTES;
+            if is_small || 64.0 <= grain {
+                return Plot { frame, range: (start, end), scene, drawn, grain, is_small };
+            }
+            timeline.grain *= 2.0;
+        }
+    }
+}
+
+/// Bytes that a shape takes as SVG, more or less.
+fn bytes(shape: &Shape) -> usize {
+    match shape {
+        Shape::Rect(rect) => 150 + if rect.outline.is_some() { 200 } else { 0 },
+        Shape::Text(text) => 130 + text.text.len(),
+        // Each dash is a line of its own.
+        Shape::Path { points, stroke } if stroke.dashed => 80 * stroke::dashes(points).len(),
+        Shape::Path { points, .. } | Shape::Polygon { points, .. } => 60 + 11 * points.len(),
+    }
 }
 
 /// What a still picture does not show apart.

@@ -122,6 +122,50 @@ fn a_picture_of_thousands_of_lanes_has_those_with_the_most_to_show_and_stays_sma
     }
 }
 
+/// Patterns take more than slices do, and what is wide is never merged.
+#[test]
+fn pictures_stay_small_whatever_is_in_them() {
+    let picture = |event: &dyn Fn(u32, u32) -> String| {
+        let events: Vec<String> = (0..200).flat_map(|lane| (0..16).map(move |k| event(lane, k))).collect();
+        let trace = spanlift::trace::read(format!("[{}]", events.join(",")).as_bytes()).unwrap();
+        let scene = scene(&trace, &TimelineOptions { figures: true, ..TimelineOptions::default() });
+        texts_keep_apart(&scene);
+        let svg = crate::svg::svg(&scene, "many", "");
+        assert!(svg.len() < 300_000, "{} bytes: {}", svg.len(), event(0, 0));
+        (scene, svg)
+    };
+    let slice = |cat: &str, name: &str, tid: u32, ts: u32, dur: u32| {
+        format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur}}}"#)
+    };
+    let upload = "Memcpy HtoD (Pageable -> Device)";
+    let (_, svg) = picture(&|lane, k| slice("gpu_memcpy", upload, lane, 100 * k, 90));
+    assert!(svg.matches("<polyline").count() > 300, "narrow or wide, pageable memory is hatched");
+    let (_, svg) = picture(&|lane, k| slice("cuda_sync", "Stream Sync", lane, 100 * k, 90));
+    assert!(svg.matches("<circle").count() > 300);
+    for (cat, name) in [("gpu_memcpy", upload), ("cuda_runtime", "cudaDeviceSynchronize")] {
+        let (scene, _) = picture(&|lane, k| slice(cat, name, lane, k, 1000));
+        let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
+        assert!(said.iter().any(|t| t.contains("more lanes")) && said.contains(&"3,200"), "{said:?}");
+    }
+    picture(&|lane, k| {
+        let samples = (0..200).map(|s| {
+            let (ts, value) = (200 * k + s, (200 * k + s) * 7919 % 101);
+            format!(r#"{{"ph":"C","name":"c{lane}","pid":0,"ts":{ts},"args":{{"a":{value}}}}}"#)
+        });
+        samples.collect::<Vec<_>>().join(",")
+    });
+    picture(&|lane, k| {
+        let flow = |ph: &str, tid: u32| {
+            format!(
+                r#"{{"ph":"{ph}","id":{},"cat":"c","name":"f","pid":0,"tid":{tid},"ts":{}}}"#,
+                16 * lane + k,
+                10 * k
+            )
+        };
+        [slice("cpu_op", "a", lane, 10 * k, 9), flow("s", lane), flow("f", 199 - lane)].join(",")
+    });
+}
+
 #[test]
 fn below_a_hundred_frames_the_calls_are_still_in_the_picture() {
     let slice = |cat: &str, name: &str, ts: u32, dur: u32| {
