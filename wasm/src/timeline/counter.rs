@@ -175,12 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_below_zero_has_a_greatest_value_too() {
-        let app = app(&[(10_000, -4e6), (90_000, -2.5), (120_000, -7.0)]);
-        assert!(app.scene().texts().any(|t| t.text == "greatest -2.5"));
-    }
-
-    #[test]
     fn no_peak_is_lost_and_nothing_leaves_the_plot() {
         let mut random = Random(5);
         let samples: Vec<(i64, f64)> =
