@@ -23,7 +23,7 @@ const STATIC_ROWS: usize = 200;
 const LEAST_ROWS: usize = 16;
 /// Bytes that the plot of a still picture takes as SVG without its patterns, beyond which narrow slices are merged into wider columns,
 /// and then tracks and lanes left out.
-const STATIC_BYTES: usize = 200_000;
+const STATIC_BYTES: usize = 180_000;
 
 /// What a picture of a trace shows, and how.
 #[derive(Debug, Clone)]
