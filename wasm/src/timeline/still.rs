@@ -78,7 +78,7 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     let (mut most, mut n_left) = (STATIC_ROWS, rows.fewer(STATIC_ROWS));
     #[cfg(target_arch = "wasm32")]
     let (mut most, n_left) = (0, 0);
-    let Plot { frame, range, scene: plot, drawn, grain, .. } = loop {
+    let Plot { frame, scene: plot, drawn, grain, .. } = loop {
         rows.shallow(trace, tracks);
         let made = Plot::new(trace, &rows, options, width);
         if made.is_small || tracks == 2 && most <= LEAST_ROWS {
@@ -128,16 +128,21 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     // Only files have them: in the course's module nobody asks for them.
     #[cfg(not(target_arch = "wasm32"))]
     if options.figures {
-        y = super::figures::table(&mut out, trace, range, y + 8.0, theme);
+        y = super::figures::table(&mut out, trace, range(&rows, options), y + 8.0, theme);
     }
     out.height = y + 4.0;
     out
 }
 
+/// From when to when.
+fn range(rows: &Rows, options: &TimelineOptions) -> (i64, i64) {
+    let chosen = options.range.map(|(a, b)| (a.0, b.0)).or_else(|| rows.extent());
+    chosen.map_or((0, 1), |(a, b)| if a < b { (a, b) } else { (a, a.saturating_add(1)) })
+}
+
 /// The lanes and what is on them.
 struct Plot {
     frame: Frame,
-    range: (i64, i64),
     scene: Scene,
     drawn: Drawn,
     grain: f64,
@@ -148,11 +153,7 @@ impl Plot {
     /// Merges as much as it takes, and no more than what is narrower than 64 pixels.
     fn new(trace: &Trace, rows: &Rows, options: &TimelineOptions, width: f64) -> Plot {
         let frame = Frame::new(trace, rows, width - 16.0);
-        let (start, end) = options
-            .range
-            .map(|(a, b)| (a.0, b.0))
-            .or_else(|| rows.extent())
-            .map_or((0, 1), |(a, b)| if a < b { (a, b) } else { (a, a.saturating_add(1)) });
+        let (start, end) = range(rows, options);
         let view = match options.range {
             Some(_) => TimeView::new(start, end, frame.plot_width),
             None => TimeView::around(start, end, frame.plot_width),
@@ -181,7 +182,7 @@ impl Plot {
             let grain = timeline.grain;
             let is_small = scene.shapes.iter().map(bytes).sum::<usize>() <= STATIC_BYTES;
             if is_small || 64.0 <= grain {
-                return Plot { frame, range: (start, end), scene, drawn, grain, is_small };
+                return Plot { frame, scene, drawn, grain, is_small };
             }
             timeline.grain *= 2.0;
         }
