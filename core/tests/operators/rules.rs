@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype, cpu, cuda, mock};
-use spanlift::op::{Boundary, OpError, sampling};
 use spanlift::op::{
-    Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag, blocks,
-    crop, embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat, roll,
-    select, slice, split_dim, stack, sum, sum_reduce, to, tree_sum, vstack,
+    Array, Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag,
+    blocks, crop, embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat,
+    roll, select, slice, split_dim, stack, sum, sum_reduce, to, tree_sum, vstack,
 };
+use spanlift::op::{Boundary, OpError, sampling};
 
 use crate::built;
 use crate::oracle::{C, Matrix, Random, eps};
@@ -447,6 +447,11 @@ const INSTANCES: &[(&str, Make)] = &[
         let line = d.line();
         chain![d.diagonal(&line), d.diagonal(&line).h()].unwrap()
     }),
+    ("diagonal power", |d| {
+        let line = d.line();
+        let w = d.diagonal(&line);
+        if d.random.below(2) == 0 { w.pow(2).unwrap() } else { chain![w.pow(3).unwrap(), &w].unwrap() }
+    }),
     ("diagonal sum", |d| {
         let line = d.line();
         let (a, b) = (d.diagonal(&line), d.diagonal(&line));
@@ -543,6 +548,21 @@ fn every_rule_keeps_the_operator() {
         uses.insert(rule.name, used);
     }
     record("rewrite rules", json!({"instances_of_each": instances, "used": uses}));
+}
+
+/// One apply each, whichever way the same weights come to stand behind each other.
+#[test]
+fn equal_diagonals_are_one() {
+    let d: Operator = Diagonal::new(space(&[("x", 2)], Dtype::F64), [2.0, -3.0]).unwrap().into();
+    for (a, values) in [(d.pow(3).unwrap(), [8.0, -27.0]), (chain![&d, &d, &d, &d].unwrap(), [16.0, 81.0])] {
+        let one = a.simplify();
+        let ones = Array::new(a.domain().clone(), [1.0, 1.0]).unwrap();
+        assert_eq!(
+            (one.cost(), one.apply(&ones).unwrap().reals()),
+            (d.cost(), values.to_vec()),
+            "{a} = {one}"
+        );
+    }
 }
 
 #[test]

@@ -209,3 +209,10 @@ pub(super) fn power_of_transfers(a: &Operator, _: &Known) -> Option<Operator> {
     let inner = Operator::power(Operator::join(inner.to_vec()), power.exponent());
     Some(Operator::join(vec![Operator::ToDevice(there.clone()), inner, Operator::ToDevice(back.clone())]))
 }
+
+pub(super) fn power_of_diagonal(a: &Operator, _: &Known) -> Option<Operator> {
+    let Operator::Power(power) = a else { return None };
+    let Operator::Leaf(leaf) = power.base() else { return None };
+    let w = weights_of(leaf)?;
+    combined(a.formula(), a.domain(), [&w, &w], |w, _| w.powu(power.exponent()))
+}

@@ -4,8 +4,8 @@ use super::batched::{equal_blocks, equal_matrices};
 use super::fourier::{half_shift, scaled_back};
 use super::kron::{kron, kron_matrices};
 use super::nodes::{
-    factor_left, factor_right, one, power_of_transfers, scalars, scale_through, sum_of_diagonals,
-    trivial_movement, zero_terms,
+    factor_left, factor_right, one, power_of_diagonal, power_of_transfers, scalars, scale_through,
+    sum_of_diagonals, trivial_movement, zero_terms,
 };
 use super::pairs::{
     block_products, diagonals, fast_normal, idempotent, movements, outer_diagonals, powers, premultiplied,
@@ -106,13 +106,14 @@ pub const RULES: &[Rule] = &[
     rule("19", "blocks",         B, "diag(A, B) diag(C, D) = diag(AC, BD)",    "equal partitions",                  "furax, PyOperators",                  Two(block_products)),
     rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
     rule("20", "equal matrices", R, "diag(W, .., W) = W with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_matrices)),
-    rule("26", "powers",         B, "A^a A^b = A^(a+b)",                       "",                                  "new",                                 Two(powers)),
     rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  First(scalars)),
     rule("10", "scale into",     R, "a D = diag(a d)",                         "same device",                       "furax, AbstractOperators.jl",         Two(scale_into)),
     rule("10", "scale through",  R, "a A D = A diag(a d), a beyond A or D",    "linear over a between the two",     "furax, AbstractOperators.jl",         Node(scale_through)),
     rule("10", "scale smaller",  R, "a A = A a",                               "fewer elements, linear over a",     "furax, AbstractOperators.jl",         Two(scale_smaller)),
     rule("11", "diagonals",      R, "D E = diag(d e)",                         "same device, no more weights",                        "PyOperators, AbstractOperators.jl",   Two(diagonals)),
+    rule("11", "diagonal power", R, "D^k = diag(d^k)",                         "",                                  "new",                                 Node(power_of_diagonal)),
     rule("12", "diagonal sum",   R, "D + E = diag(d + e), a I + D",            "no fixed tree, no more weights",    "PyOperators, scico, furax",           Node(sum_of_diagonals)),
+    rule("26", "powers",         B, "A^a A^b = A^(a+b)",                       "",                                  "new",                                 Two(powers)),
     rule("20", "kron",           R, "(A x B) (C x D) = A C x B D",             "names apart, A C is one",           "CoLA, AbstractOperators.jl",          Node(kron)),
     rule("T10","slide",          R, "D T E = D E T, and movements",            "the two make one",                  "new",                                 Three(slid)),
     rule("25", "factor left",    R, "A B + A C = A (B + C)",                   "identical factor, no fixed tree",   "new",                                 Node(factor_left)),
