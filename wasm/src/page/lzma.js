@@ -10,14 +10,17 @@ const [IS_MATCH, IS_REP, IS_REP_0, IS_REP_1, IS_REP_2, IS_LONG, SLOT, FAR, ALIGN
 const nines = (text) => {
   const digits = new TextEncoder().encode(text);
   const bytes = new Uint8Array((digits.length / 11) * 9);
-  for (let [k, at] = [0, 0]; k < digits.length; ) {
+  for (let k = 0, at = 0; k < digits.length; ) {
     // Seventy-two bits, twenty-four in each of three: a number of JavaScript has no more than fifty-three.
-    let [high, middle, low] = [0, 0, 0];
+    let high = 0;
+    let middle = 0;
+    let low = 0;
     for (const end = k + 11; k < end; k += 1) {
       low = low * 94 + digits[k] - 32 - (digits[k] > 60);
       middle = middle * 94 + (low >>> 24);
       high = high * 94 + (middle >>> 24);
-      [low, middle] = [low & 0xffffff, middle & 0xffffff];
+      low &= 0xffffff;
+      middle &= 0xffffff;
     }
     for (const part of [high, middle, low]) for (let shift = 16; shift >= 0; shift -= 8) bytes[at++] = part >> shift;
   }
