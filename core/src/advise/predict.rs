@@ -9,6 +9,7 @@ use crate::machine::{Machine, MachineError};
 use crate::ordered::CollectVec;
 use crate::program::{Op, PipelineError, Program, Space, Walk};
 use crate::sim::{self, Run, SimError};
+use crate::trace::analysis::Union;
 use crate::trace::{Engine, Kind, LaneKind};
 use crate::units::{Bytes, Nanos};
 
@@ -444,12 +445,6 @@ impl HostSpans {
 }
 
 /// The length of a union of spans.
-fn union(mut spans: Vec<(i64, i64)>) -> Nanos {
-    spans.sort();
-    let (mut length, mut reached) = (0, i64::MIN);
-    for (from, to) in spans {
-        length += (to - from.max(reached)).max(0);
-        reached = reached.max(to);
-    }
-    Nanos(length)
+fn union(spans: Vec<(i64, i64)>) -> Nanos {
+    Nanos(i64::try_from(Union::of(spans).len()).unwrap_or(i64::MAX))
 }

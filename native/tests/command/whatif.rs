@@ -25,6 +25,11 @@ fn a_change_is_laid_beside_the_run() {
     );
     let made = &object["what_if"];
     assert_eq!(made["changes"], json!(["pin:*", "h2d_bw*2"]));
+    // What a lane is busy is one figure, however it is asked for: a thread that waits is not.
+    let busy = |lanes: &Value, field: &str| {
+        lanes.as_array().unwrap().iter().map(|l| l[field].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(busy(&made["lanes"], "before_busy_ns"), busy(&plain["lanes"], "busy_ns"));
     let (before, after) = (object["end_ns"].as_i64().unwrap(), made["end_ns"].as_i64().unwrap());
     assert_eq!(made["saved_ns"], json!(before - after));
     // A pinned copy of 4 MB at twice the rate: call, latency, bytes, return.
@@ -42,6 +47,15 @@ fn a_change_is_laid_beside_the_run() {
     for fragment in ["what if pin:*, h2d_bw*2:", "sooner", "host main", "command 4", "from mark to mark"] {
         assert!(text.out.contains(fragment), "{fragment:?} in {}", text.out);
     }
+    let same = spanlift(&folder, &["run", "p.txt", "--what-if", "h2d_bw*1"]).out;
+    assert!(
+        same.lines().any(|line| line.starts_with("what if h2d_bw*1: ") && line.ends_with(" us, as before")),
+        "{same}"
+    );
+    let beyond = spanlift(&folder, &["run", "p.txt", "--what-if", "h2d_bw*1e308"]);
+    let line =
+        "error: --what-if: \"h2d_bw*1e308\": h2d_bw is 11.5814819: so many times as much is no number\n";
+    assert_eq!((beyond.code, beyond.err.as_str()), (2, line));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::ordered::{BTreeMap, CollectVec};
 use crate::sim::{Ledger, Run};
-use crate::trace::{Kind, LaneKind, Slice, Trace};
+use crate::trace::{Kind, LaneKind, Slice};
 use crate::units::Nanos;
 
 /// Two runs side by side, before and after a change.
@@ -38,7 +38,7 @@ pub struct LaneChange {
     pub name: String,
     /// Whether it is an engine, which may be called as a stream is.
     pub is_engine: bool,
-    /// How long at least one slice lies on it.
+    /// How long it works: [`Trace::busy`](crate::trace::Trace::busy).
     pub busy: [Option<Nanos>; 2],
 }
 
@@ -85,7 +85,7 @@ pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
     let mut lanes: Vec<LaneChange> = Vec::new();
     let mut place_of: BTreeMap<(String, String, bool), usize> = BTreeMap::new();
     for (side, run) in [before, after].into_iter().enumerate() {
-        for (lane, busy) in run.trace.lanes.iter().zip(busy(&run.trace)) {
+        for (lane, busy) in run.trace.lanes.iter().zip(run.trace.busy()) {
             let text = |id| run.trace.strings.get(id).to_owned();
             let (group, name) = (text(lane.group), text(lane.name));
             let is_engine = matches!(lane.kind, LaneKind::Engine { .. });
@@ -134,22 +134,4 @@ pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
     }
     let commands = commands.into_values().collect_vec();
     Comparison { end: [before.end, after.end], lanes, commands, marks, ledger: [before.ledger, after.ledger] }
-}
-
-/// How long at least one slice lies on each lane.
-pub(super) fn busy(trace: &Trace) -> Vec<Nanos> {
-    let mut spans: Vec<Vec<(i64, i64)>> = vec![Vec::new(); trace.lanes.len()];
-    for slice in trace.slices.iter() {
-        spans[slice.lane as usize].push((slice.start.0, slice.end.0));
-    }
-    let covered = |mut spans: Vec<(i64, i64)>| {
-        spans.sort();
-        let (mut sum, mut reached) = (0i64, i64::MIN);
-        for (start, end) in spans {
-            sum = sum.saturating_add(end.saturating_sub(start.max(reached)).max(0));
-            reached = reached.max(end);
-        }
-        Nanos(sum)
-    };
-    spans.into_iter().map(covered).collect_vec()
 }

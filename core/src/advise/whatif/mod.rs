@@ -277,6 +277,9 @@ impl WhatIf {
                     return Err(format!("{name} is {text}, which has no multiple"));
                 };
                 let scaled = value * factor;
+                if !scaled.is_finite() {
+                    return Err(format!("{name} is {text}: so many times as much is no number"));
+                }
                 let scaled = if whole(text) { format!("{:.0}", scaled.round()) } else { format!("{scaled}") };
                 set(machine, name, &scaled, assumed())
             }

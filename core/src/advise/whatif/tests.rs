@@ -215,6 +215,7 @@ fn two_runs_lie_side_by_side() {
     // The engine moves the same bytes in one piece instead of four: three latencies less.
     assert_eq!(lane("copy to device").saved(), Nanos(3 * machine.lat.0 + rounding(&before, &after)));
     assert_eq!(lane("compute").saved(), Nanos(0));
+    assert_eq!(lane("main").busy, [&before, &after].map(|run| Some(run.trace.busy()[0])));
     let names: Vec<&str> = compared.commands.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["d from x", "k", "cudaStreamSynchronize"]);
     assert!(Nanos(0) < compared.commands[0].saved());

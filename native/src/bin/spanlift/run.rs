@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
-use spanlift::trace::{self, Kind, LaneKind, Trace};
+use spanlift::trace::{self, LaneKind, Trace};
 use spanlift::{Bytes, Nanos, Program, columns, grouped, padded};
 use spanlift_viewer::written::{Applied, Written};
 
@@ -144,7 +144,7 @@ pub(crate) struct LaneFigures<'a> {
     group: &'a str,
     name: &'a str,
     is_engine: bool,
-    /// The time in which something ran on it and did not wait.
+    /// [`Trace::busy`].
     busy: Nanos,
     n_slices: usize,
     bytes: u64,
@@ -152,27 +152,20 @@ pub(crate) struct LaneFigures<'a> {
 
 /// The figures of every lane, in the trace's order.
 pub(crate) fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
-    let mut spans: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
-    let mut waits: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
-    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
     for slice in trace.slices.iter() {
-        spans.entry(slice.lane).or_default().push((slice.start.0, slice.end.0));
-        if matches!(slice.kind, Kind::Wait | Kind::Sync) {
-            waits.entry(slice.lane).or_default().push((slice.start.0, slice.end.0));
-        }
-        let sum = bytes.entry(slice.lane).or_default();
-        *sum = sum.saturating_add(slice.bytes);
+        let (n, bytes) = sums.entry(slice.lane).or_default();
+        (*n, *bytes) = (*n + 1, bytes.saturating_add(slice.bytes));
     }
-    let figures = (0u32..).zip(&trace.lanes).map(|(index, lane)| {
-        let mut spans = spans.remove(&index).unwrap_or_default();
-        let waited = covered(&mut waits.remove(&index).unwrap_or_default());
+    let figures = (0u32..).zip(&trace.lanes).zip(trace.busy()).map(|((index, lane), busy)| {
+        let (n_slices, bytes) = sums.get(&index).copied().unwrap_or_default();
         LaneFigures {
             group: trace.strings.get(lane.group),
             name: trace.strings.get(lane.name),
             is_engine: matches!(lane.kind, LaneKind::Engine { .. }),
-            n_slices: spans.len(),
-            busy: Nanos(covered(&mut spans).0 - waited.0),
-            bytes: bytes.get(&index).copied().unwrap_or_default(),
+            n_slices,
+            busy,
+            bytes,
         }
     });
     figures.collect()
@@ -188,17 +181,6 @@ pub(crate) fn titles<'a>(lanes: impl Iterator<Item = (&'a str, &'a str, bool)> +
         format!("{group} {name}{mark}")
     });
     titles.collect()
-}
-
-/// The length of the union of spans.
-fn covered(spans: &mut [(i64, i64)]) -> Nanos {
-    spans.sort_unstable();
-    let (mut sum, mut reached) = (0i64, i64::MIN);
-    for &mut (start, end) in spans {
-        sum = sum.saturating_add(end.saturating_sub(start.max(reached)).max(0));
-        reached = reached.max(end);
-    }
-    Nanos(sum)
 }
 
 pub(crate) fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
@@ -331,22 +313,4 @@ fn share(part: Nanos, whole: Nanos) -> String {
         return "-".to_owned();
     }
     format!("{:.1} %", 100.0 * part.0 as f64 / whole.0 as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn busy_time_counts_no_moment_twice() {
-        for (spans, expected) in [
-            (&mut [][..], 0),
-            (&mut [(5, 9)], 4),
-            (&mut [(5, 9), (0, 5)], 9),
-            (&mut [(0, 10), (2, 3), (8, 12), (20, 21)], 13),
-            (&mut [(3, 3), (-7, -2)], 5),
-        ] {
-            assert_eq!(covered(spans), Nanos(expected), "{spans:?}");
-        }
-    }
 }

@@ -155,13 +155,17 @@ impl Made {
         let Comparison { end: [before, after], lanes, commands, marks, ledger } = &self.compared;
         let changes: Vec<String> = self.changes.iter().map(ToString::to_string).collect();
         let sooner = self.compared.saved();
-        let (style, word) = if sooner < Nanos(0) { (Style::May, "later") } else { (Style::Good, "sooner") };
-        let times = if 0 < after.0 {
+        let by = Nanos(sooner.0.abs());
+        let difference = match sooner.0 {
+            0 => "as before".to_owned(),
+            ..0 => out.paint(Style::May, &format!("{by} later")),
+            _ => out.paint(Style::Good, &format!("{by} sooner")),
+        };
+        let times = if 0 < after.0 && sooner != Nanos(0) {
             format!(", {:.2} times as fast", before.0 as f64 / after.0 as f64)
         } else {
             String::new()
         };
-        let difference = out.paint(style, &format!("{} {word}", millis(Nanos(sooner.0.abs()))));
         out.line(&format!("what if {}: {after}, {difference}{times}", say::one_line(&changes.join(", "))));
         if let [was, is] = self.verdicts
             && was != is
