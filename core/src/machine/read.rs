@@ -153,7 +153,8 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
         machine.sources.push(from);
     }
     let known = |key: &str| OTHERS.contains(&key) || FIELDS.iter().any(|f| f.name == key);
-    machine.ignored = fields.keys().filter(|key| !known(key)).cloned().collect_vec();
+    let keys = fields.keys().chain(common.into_iter().flat_map(Map::keys));
+    machine.ignored = keys.filter(|key| !known(key)).cloned().collect_vec();
     Ok(machine)
 }
 

@@ -141,6 +141,9 @@ fn a_file_of_its_own_overrides_and_lists_what_it_does_not_know() {
     assert_eq!(machine.call_launch, Nanos(7250));
     assert_eq!(machine.call_memcpy_async, Nanos(5300));
     assert_eq!(machine.ignored, ["colour"]);
+    let file =
+        r#"{"common": {"call_lauch": 7.25, "lat": 2}, "profiles": {"x": {"h2d_bw": 12, "colour": "red"}}}"#;
+    assert_eq!(Machine::from_json(file.as_bytes()).unwrap().ignored, ["colour", "call_lauch"]);
     let of = |name: &str| machine.figures().find(|f| f.name == name).unwrap().source;
     assert_eq!((of("h2d_bw").grade, &*of("h2d_bw").text), (Grade::Measured, "a probe"));
     assert_eq!(of("call_launch").grade, Grade::Unstated);
