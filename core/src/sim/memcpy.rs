@@ -2,7 +2,7 @@
 //! on the links slow them down.
 //!
 //! Every job slows by the same factor, so one virtual clock serves all: it runs at the factor's speed, and a job ends
-//! when the clock has advanced by what the job would take alone. The clock counts 2^-32 ns, so that integers suffice.
+//! when the clock has advanced by what the job would take alone. The clock counts 2^-60 ns, so that integers suffice.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ pub(super) struct Memcpy {
     /// The virtual clock at `at`.
     clock: u128,
     at: i64,
-    /// How fast the virtual clock runs, in 2^-32.
+    /// How fast the virtual clock runs, in 2^-60.
     speed: u64,
     /// Whether something changed since the last event was planned.
     changed: bool,
@@ -31,7 +31,7 @@ pub(super) struct Memcpy {
     pub(super) epoch: u32,
 }
 
-const ONE: u64 = 1 << 32;
+const ONE: u64 = 1 << 60;
 
 impl Memcpy {
     pub(super) fn new(machine: &Machine) -> Memcpy {
@@ -77,22 +77,23 @@ impl Memcpy {
         Some(thread)
     }
 
-    /// When the next job ends, if that has to be planned anew.
-    pub(super) fn plan(&mut self, now: i64, engines_busy: bool) -> Option<i64> {
+    /// When the next job ends, and its command, if that has to be planned anew.
+    pub(super) fn plan(&mut self, now: i64, engines_busy: bool) -> Option<(i64, u32)> {
         if !self.changed && self.engines_busy == engines_busy {
             return None;
         }
         self.changed = false;
         self.engines_busy = engines_busy;
-        let &Reverse((end, ..)) = self.jobs.peek()?;
+        let &Reverse((end, command, ..)) = self.jobs.peek()?;
         self.advance(now);
         // speed = min(1, cap / wanted) / (1 + g while engines are busy)
-        let share = u128::from(self.cap).min(self.wanted) * u128::from(ONE) * 1_000_000_000;
         let slower = 1_000_000_000 + if engines_busy { u128::from(self.interference) } else { 0 };
-        let speed = share / (self.wanted.max(1) * slower);
-        self.speed = u64::try_from(speed).unwrap_or(ONE).max(1);
+        // Rounded up, so that what ends with a nanosecond ends with it.
+        let alone = (u128::from(ONE) * 1_000_000_000).div_ceil(slower);
+        let speed = (alone * u128::from(self.cap).min(self.wanted)).div_ceil(self.wanted.max(1));
+        self.speed = u64::try_from(speed).unwrap_or(ONE);
         self.epoch = self.epoch.wrapping_add(1);
         let ns = quotient(end.saturating_sub(self.clock) + u128::from(self.speed - 1), self.speed);
-        Some(now.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX)))
+        Some((now.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX)), command))
     }
 }

@@ -52,7 +52,8 @@ pub(super) struct Sim<'a> {
     pub(super) machine: &'a Machine,
     pub(super) low: &'a Lowered,
     pub(super) now: i64,
-    planned: BinaryHeap<Reverse<(i64, u64, Event)>>,
+    /// By time, then as planned: the event and its command.
+    planned: BinaryHeap<Reverse<(i64, u64, Event, u32)>>,
     n_planned: u64,
     pub(super) nodes: Vec<Node>,
     /// What comes after the node that was done last; empty but for the length of a call.
@@ -76,7 +77,6 @@ pub(super) struct Sim<'a> {
     pub(super) cache: Cache,
     pub(super) values: Values,
     pub(super) record: Recorder,
-    pub(super) failed: Option<SimError>,
 }
 
 /// Times beyond this one are refused, so that sums of two never overflow.
@@ -120,7 +120,6 @@ impl<'a> Sim<'a> {
             cache: Cache::new(machine.last_level_cache.0),
             values: Values::new(program, facts, &prepared.carried),
             record,
-            failed: None,
         }
     }
 
@@ -129,25 +128,24 @@ impl<'a> Sim<'a> {
         loop {
             self.settle();
             self.dispatch();
-            if self.failed.is_some() {
-                break;
-            }
             // No time passes for what was planned anew, least of all at the end.
-            while self.planned.peek().is_some_and(|&Reverse((.., event))| self.is_stale(event)) {
+            while self.planned.peek().is_some_and(|&Reverse((.., event, _))| self.is_stale(event)) {
                 self.planned.pop();
             }
-            let Some(&Reverse((time, ..))) = self.planned.peek() else { break };
+            let Some(&Reverse((time, .., command))) = self.planned.peek() else { break };
+            // Only now: what goes slowly for a while may be planned beyond, and anew before it gets there.
+            if time > FAR {
+                let index = command as usize;
+                return Err(SimError::TooLong { index, line: self.program.line(index) });
+            }
             self.now = time;
-            while let Some(&Reverse((at, _, event))) = self.planned.peek() {
+            while let Some(&Reverse((at, _, event, _))) = self.planned.peek() {
                 if at != time {
                     break;
                 }
                 self.planned.pop();
                 self.handle(event);
             }
-        }
-        if let Some(error) = self.failed {
-            return Err(error);
         }
         let here = |(t, thread): (&Thread, &[Step])| Some(thread.get(t.step)?.command as usize);
         let mut threads = self.threads.iter().zip(self.low.steps.iter().map(Vec::as_slice));
@@ -166,12 +164,7 @@ impl<'a> Sim<'a> {
     }
 
     pub(super) fn plan_at(&mut self, time: i64, event: Event, command: u32) {
-        if time > FAR {
-            let index = command as usize;
-            self.failed.get_or_insert(SimError::TooLong { index, line: self.program.line(index) });
-            return;
-        }
-        self.planned.push(Reverse((time, self.n_planned, event)));
+        self.planned.push(Reverse((time, self.n_planned, event, command)));
         self.n_planned += 1;
     }
 
@@ -239,13 +232,8 @@ impl<'a> Sim<'a> {
     fn dispatch(&mut self) {
         self.dispatch_engines();
         self.dispatch_computes();
-        if let Some(time) = self.memcpy.plan(self.now, self.busy_links > 0) {
-            let command = self.program.len().saturating_sub(1);
-            self.plan_at(
-                time,
-                Event::Memcpy { epoch: self.memcpy.epoch },
-                u32::try_from(command).unwrap_or(NONE),
-            );
+        if let Some((time, command)) = self.memcpy.plan(self.now, self.busy_links > 0) {
+            self.plan_at(time, Event::Memcpy { epoch: self.memcpy.epoch }, command);
         }
     }
 

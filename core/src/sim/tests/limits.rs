@@ -99,3 +99,15 @@ fn engines_carry_the_lanes_that_the_viewer_asks_for() {
     let engines = [Engine::ToDevice, Engine::ToHost, Engine::Compute].map(engine);
     assert_eq!(kinds, [&[LaneKind::Host, stream][..], &engines].concat());
 }
+
+#[test]
+fn what_goes_slowly_for_a_while_is_not_too_long() {
+    // A byte each millisecond while the other direction is busy, which would be 95 years; a thousand alone.
+    let machine =
+        Machine { h2d_bw: Rate(1_000_000), bidir_factor_h2d: Ratio(1_000_000), lat: Nanos(0), ..round() };
+    let text = "stream s, t\npinned x 3TB\npinned y 2000\ndevice d 3TB\ndevice e 2000\ncopy y <- e on s\ncopy d <- x on t";
+    let run = run(&Program::from_text(text).unwrap(), &machine).unwrap();
+    // Of the 2000 bytes to the host half are left at 2000, which take twice as long, until 4000: as much has gone the other
+    // way by then as goes in 2 ns alone.
+    assert_eq!(run.end, Nanos(4000 + 3_000_000_000_000_000 - 2));
+}

@@ -9,7 +9,7 @@ mod times;
 mod values;
 
 use super::*;
-use crate::machine::Rate;
+use crate::machine::{Rate, Ratio};
 use crate::memory::Span;
 use crate::program::{
     AllocVia, BufferId, Compute, Copy, FreeVia, Func, HostCost, Op, Region, Space, StreamId, StreamKind,
