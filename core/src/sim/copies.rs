@@ -19,19 +19,11 @@ impl Lowering<'_> {
         let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
         let bytes = copied(&copy.src, &copy.dst);
         let host = |space| matches!(space, Space::Pinned | Space::Pageable);
-        // A copy within a device reads as a kernel does; engines take managed memory as the device's, wherever it lies.
-        let within = !host(src.space) && !host(dst.space) && src.dev == dst.dev;
-        let brought = if within && src.space == Space::Managed { self.bring(&copy.src, src.dev) } else { 0 };
-        if dst.space == Space::Managed {
-            // What a copy writes lies with the device, wherever it was; nothing of it is brought there first.
-            self.bring(&copy.dst, dst.dev);
-        }
         if let Some(capture) = self.order.capturing(copy.stream) {
-            let work = self.copy_by_engines(&src, &dst, bytes, brought);
-            self.order.captured(capture, copy.stream, self.command, work);
-            self.call(ns);
-            return;
+            self.order.captured(capture, copy.stream, self.command);
+            return self.call(ns);
         }
+        let work = self.copy_work(copy);
         if !copy.untracked {
             for region in [&copy.src, &copy.dst] {
                 if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool {
@@ -41,7 +33,6 @@ impl Lowering<'_> {
         }
         if copy.peer && copy.sync {
             // Its own rules, whatever the memory: between all work of all devices, and no wait of the host.
-            let work = self.copy_by_engines(&src, &dst, bytes, brought);
             let before = self.order.all_legacy_frontiers();
             let node = self.enqueue(copy.stream, ns, work, &before);
             self.order.advance_every_legacy(node);
@@ -49,7 +40,6 @@ impl Lowering<'_> {
         }
         if !m.ordered_copies && !copy.sync {
             // Neither staged nor in the stream's order: only a sync of its stream or device has to do with it.
-            let work = self.copy_by_engines(&src, &dst, bytes, brought);
             self.loose(copy.stream, ns, work);
             return;
         }
@@ -79,7 +69,6 @@ impl Lowering<'_> {
                 self.fetch_pageable(copy.stream, src.dev, bytes);
             }
             (from, to) => {
-                let work = self.copy_by_engines(&src, &dst, bytes, brought);
                 let node = self.enqueue(copy.stream, ns, work, &[]);
                 if host(to) && (copy.sync || to == Pageable) || host(from) && copy.sync && from == Pinned {
                     self.join([node], ret, Why::Call);
@@ -130,26 +119,34 @@ impl Lowering<'_> {
     }
 
     /// A copy without the help of a host thread: all but pageable ones, and those of a graph.
-    /// `brought` of what it reads come over the link first.
-    fn copy_by_engines(&mut self, src: &BufferFacts, dst: &BufferFacts, bytes: u64, brought: u64) -> Work {
+    pub(super) fn copy_work(&mut self, copy: &Copy) -> Work {
         let m = self.machine;
+        let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
+        let bytes = copied(&copy.src, &copy.dst);
         let engine = |dev, engine| EngineId::new(m, dev, engine);
         let host = |b: &BufferFacts| matches!(b.space, Space::Pinned | Space::Pageable);
         let direct = |b: &BufferFacts| m.pageable_direct && b.space == Space::Pageable;
+        // A copy within a device reads as a kernel does; engines take managed memory as the device's, wherever it lies.
+        let within = !host(&src) && !host(&dst) && src.dev == dst.dev;
+        let brought = if within && src.space == Space::Managed { self.bring(&copy.src, src.dev) } else { 0 };
+        if dst.space == Space::Managed {
+            // What a copy writes lies with the device, wherever it was; nothing of it is brought there first.
+            self.bring(&copy.dst, dst.dev);
+        }
         if bytes == 0 {
             return Work::Point;
         }
-        match (host(src), host(dst)) {
+        match (host(&src), host(&dst)) {
             (true, true) => Work::HostFn { ns: m.host_memcpy_cold_bw.time(Bytes(bytes)).0 },
             (true, false) => {
-                let rate = if direct(src) { Alone::PageableToDevice } else { Alone::ToDevice };
+                let rate = if direct(&src) { Alone::PageableToDevice } else { Alone::ToDevice };
                 Work::Dma { engine: engine(dst.dev, Engine::ToDevice), bytes, rate }
             }
             (false, true) => {
-                let rate = if direct(dst) { Alone::PageableToHost } else { Alone::ToHost };
+                let rate = if direct(&dst) { Alone::PageableToHost } else { Alone::ToHost };
                 Work::Dma { engine: engine(src.dev, Engine::ToHost), bytes, rate }
             }
-            (false, false) if src.dev == dst.dev => {
+            (false, false) if within => {
                 self.compute_over(src.dev, m.d2d_bw.time(Bytes(bytes)).0, true, [brought, 0])
             }
             (false, false) if m.p2p_bw.0 > 0 => {

@@ -14,7 +14,8 @@ use super::{Prepared, SimError};
 use crate::machine::Machine;
 use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::{
-    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Op, Program, Space, StreamId, ThreadId,
+    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
+    ThreadId,
 };
 use crate::units::Nanos;
 
@@ -143,15 +144,15 @@ impl Lowering<'_> {
                 }
             }
             Op::RecordStream { buffer, stream } => self.order.note(*buffer, *stream),
-            Op::Kernel(kernel) => {
-                let work = self.kernel(kernel);
-                self.submit(kernel.stream, m.call_launch.0, work);
+            Op::Kernel(Kernel { stream, .. }) | Op::HostFn { stream, .. } => {
+                self.submit(*stream, op);
             }
-            Op::HostFn { stream, takes, .. } => {
-                let ns = takes.map_or(0, |t| t.0.max(0));
-                self.submit(*stream, m.call_launch.0, Work::HostFn { ns });
+            Op::Memset { stream, dst, sync, .. } => {
+                let node = self.submit(*stream, op);
+                if *sync && self.facts.buffer(dst.buffer).space != Space::Device {
+                    self.join(node, m.sync_return.0, Why::Call);
+                }
             }
-            Op::Memset { stream, dst, sync, .. } => self.memset(*stream, dst, *sync),
             Op::Copy(copy) => self.copy(copy),
             Op::HostCopy { dst, src } => {
                 self.fetch(src);
@@ -171,10 +172,7 @@ impl Lowering<'_> {
                 self.order.events[event.index()] = match self.order.capturing(*stream) {
                     Some(capture) => {
                         self.call(ns);
-                        Held::Captured(
-                            capture,
-                            self.order.captured(capture, *stream, self.command, Work::Point),
-                        )
+                        Held::Captured(capture, self.order.captured(capture, *stream, self.command))
                     }
                     None => Held::Node(self.enqueue(*stream, ns, Work::Record, &[])),
                 };
@@ -317,14 +315,27 @@ impl Lowering<'_> {
         self.step(Act::Call { time, first: node, n: 1 });
     }
 
-    /// The same for work that a capture takes in instead.
-    pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
+    /// Launches what no copy engine does, or lets a capture take it in instead.
+    fn submit(&mut self, stream: StreamId, op: &Op) -> Option<NodeId> {
+        let ns = self.machine.call_launch.0;
         if let Some(capture) = self.order.capturing(stream) {
-            self.order.captured(capture, stream, self.command, work);
+            self.order.captured(capture, stream, self.command);
             self.call(ns);
             return None;
         }
+        let work = self.work_of(op);
         Some(self.enqueue(stream, ns, work, &[]))
+    }
+
+    /// What a stream or a graph runs for a command, here in the list: a capture touches no memory, each launch does.
+    fn work_of(&mut self, op: &Op) -> Work {
+        match op {
+            Op::Kernel(kernel) => self.kernel(kernel),
+            Op::HostFn { takes, .. } => Work::HostFn { ns: takes.map_or(0, |t| t.0.max(0)) },
+            Op::Memset { stream, dst, .. } => self.memset(*stream, dst),
+            Op::Copy(copy) => self.copy_work(copy),
+            _ => Work::Point,
+        }
     }
 
     fn wait(&mut self, stream: StreamId, held: Held) {
@@ -396,7 +407,7 @@ impl Lowering<'_> {
     }
 
     fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
-        let ns = self.machine.graph_launch.0;
+        let (ns, program) = (self.machine.graph_launch.0, self.program);
         let Graph { origin, nodes, preds, last_exit } = self.order.take_graph(graph);
         if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.n_preds + preds.len() > MAX_NODES {
             let index = self.command as usize;
@@ -409,9 +420,9 @@ impl Lowering<'_> {
             let before: Vec<NodeId> =
                 if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect_vec() };
             let lane = self.lane(stream, node.stream, origin);
-            let made = Node::new(node.command, self.command, lane, node.work);
-            self.out.node(made, before);
-            self.account(node.command, node.work);
+            let work = self.work_of(&program.commands()[node.command as usize].op);
+            self.out.node(Node::new(node.command, self.command, lane, work), before);
+            self.account(node.command, work);
         }
         // The exit comes after all of them; those that others follow are covered by their followers.
         let mut is_last = vec![true; nodes.len()];
@@ -420,6 +431,7 @@ impl Lowering<'_> {
         let exit = self.at(position(stream.index()), Work::Point);
         let exit = self.out.node(exit, last.chain([entry]).collect_vec());
         self.order.advance(stream, exit);
+        self.order.queued_until(stream, exit);
         let n = exit - entry + 1;
         if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) =
             self.out.steps[self.thread.index()].last_mut()

@@ -36,10 +36,10 @@ impl Lowering<'_> {
         work
     }
 
-    pub(super) fn memset(&mut self, stream: StreamId, dst: &Region, sync: bool) {
+    pub(super) fn memset(&mut self, stream: StreamId, dst: &Region) -> Work {
         let (bytes, space) = (bytes_of(&dst.span), self.facts.buffer(dst.buffer).space);
         let dev = self.facts.stream(stream).dev;
-        let work = match space {
+        match space {
             // As a copy of nothing.
             _ if bytes == 0 => Work::Point,
             Space::Device => self.compute(dev, self.memory_time(bytes).0, true),
@@ -48,10 +48,6 @@ impl Lowering<'_> {
                 self.compute_over(dev, self.memory_time(bytes).0, true, [brought, 0])
             }
             Space::Pinned | Space::Pageable => self.compute_over(dev, 0, true, [0, bytes]),
-        };
-        let node = self.submit(stream, self.machine.call_launch.0, work);
-        if sync && space != Space::Device {
-            self.join(node, self.machine.sync_return.0, Why::Call);
         }
     }
 
@@ -71,7 +67,9 @@ impl Lowering<'_> {
     /// A device touches managed memory: gives the bytes that lay with the host until now.
     pub(super) fn bring(&mut self, region: &Region, dev: u32) -> u64 {
         let (block, lo, hi) = self.extent(region);
-        self.holder[block as usize] = dev;
+        if lo < hi {
+            self.holder[block as usize] = dev;
+        }
         self.on_device.touch(block, lo, hi);
         self.on_host.remove(block, lo, hi)
     }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::lowered::{NONE, NodeId, Work, position};
+use super::lowered::{NONE, NodeId, position};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, joined};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
@@ -63,7 +63,6 @@ struct Device {
 pub(super) struct Captured {
     pub(super) command: u32,
     pub(super) stream: u32,
-    pub(super) work: Work,
     /// Where its predecessors, captured nodes too, lie in the graph's list.
     pub(super) preds: Range<usize>,
 }
@@ -202,6 +201,13 @@ impl Order {
         oldest
     }
 
+    /// What was put into a stream's queue last is done with this node.
+    pub(super) fn queued_until(&mut self, stream: StreamId, node: NodeId) {
+        if let Some(last) = self.streams[stream.index()].queue.back_mut() {
+            *last = node;
+        }
+    }
+
     /// A stream that is made while the program runs begins where its maker is.
     pub(super) fn begin_at(&mut self, stream: StreamId, here: NodeId) {
         self.streams[stream.index()].frontier = here;
@@ -309,31 +315,24 @@ impl Order {
     }
 
     /// Adds a node to a capture, after what the stream holds there.
-    pub(super) fn captured(&mut self, capture: usize, stream: StreamId, command: u32, work: Work) -> u32 {
-        self.captured_after(capture, stream, command, work, None)
+    pub(super) fn captured(&mut self, capture: usize, stream: StreamId, command: u32) -> u32 {
+        self.captured_after(capture, stream, command, None)
     }
 
     /// Pulls a stream into a capture, after the captured node `on`.
     pub(super) fn join_capture(&mut self, stream: StreamId, capture: usize, on: u32, command: u32) {
         self.streams[stream.index()].capture = Some(capture);
-        self.captured_after(capture, stream, command, Work::Point, Some(on));
+        self.captured_after(capture, stream, command, Some(on));
     }
 
-    fn captured_after(
-        &mut self,
-        capture: usize,
-        stream: StreamId,
-        command: u32,
-        work: Work,
-        on: Option<u32>,
-    ) -> u32 {
+    fn captured_after(&mut self, capture: usize, stream: StreamId, command: u32, on: Option<u32>) -> u32 {
         let Capture { graph, frontiers, .. } = &mut self.captures[capture];
         let first = graph.preds.len();
         graph.preds.extend(frontiers.get(&stream).copied().into_iter().chain(on));
         let node =
             u32::try_from(graph.nodes.len()).unwrap_or_else(|_| unreachable!("bug: one node a command"));
         let preds = first..graph.preds.len();
-        graph.nodes.push(Captured { command, stream: position(stream.index()), work, preds });
+        graph.nodes.push(Captured { command, stream: position(stream.index()), preds });
         frontiers.insert(stream, node);
         node
     }

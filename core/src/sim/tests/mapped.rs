@@ -229,3 +229,35 @@ fn a_device_without_rules_orders_and_saves_nothing_but_by_a_sync() {
     let ruled = crate::sim::run(&Program::from_text(text).unwrap(), &round()).unwrap();
     assert!(ruled.reads.iter().all(super::super::Reading::is_right));
 }
+
+#[test]
+fn managed_memory_moves_when_a_graph_runs_not_when_it_is_captured() {
+    let text = "stream s\nmanaged m 4000\ncapture s\nkernel k on s reads m for 1us\nend capture s as g\n\
+                write m\nlaunch g on s\nsync s\nlaunch g on s\nsync s\nread m";
+    // Nothing lies with the device when the thread writes. The first launch brings all, from 2010 on; the second, called
+    // from 6060 to 7060, finds it there; what the thread then reads comes back, 100 + 4000 after the sync's 8120.
+    let lines = [
+        (IN, Kind::ToDevice, 2010, 6010),
+        ("compute", Kind::Kernel, 2010, 6010),
+        ("compute", Kind::Kernel, 7070, 8070),
+        (BACK, Kind::ToHost, 8120, 12_220),
+    ];
+    let run = check_text(text, &round(), &lines);
+    assert_eq!((run.ledger.to_device, run.ledger.to_host), (Bytes(4000), Bytes(4000)));
+    // A copy within the device and a memset touch it at their launch too.
+    for captured in ["copy d <- m on s", "memset m on s"] {
+        let text = text.replace("kernel k on s reads m for 1us", captured);
+        let text = text.replace("managed m 4000", "managed m 4000\ndevice d 4000");
+        let ledger = check_text(&text, &round(), &[]).ledger;
+        assert_eq!((ledger.to_device, ledger.to_host), (Bytes(4000), Bytes(4000)), "{captured}");
+    }
+}
+
+#[test]
+fn what_touches_no_byte_does_not_say_where_a_block_lies() {
+    let text = "stream s\nstream t on cuda:1\nmanaged m 4000\nkernel k on s writes m for 1us\n\
+                kernel k on t reads m[8..8] for 1us\nsync s\nread m";
+    let run = check_text(text, &round(), &[(BACK, Kind::ToHost, 2060, 6160)]);
+    let back = run.trace.lanes.iter().find(|lane| run.trace.strings.get(lane.name) == BACK).unwrap();
+    assert_eq!(back.kind, LaneKind::Engine { dev: 0, engine: Engine::ToHost });
+}

@@ -387,3 +387,51 @@ fn a_blocking_peer_copy_stands_between_all_work_whatever_its_memory() {
         assert!(last >= Some(Nanos(11_010)), "{space}: {last:?}");
     }
 }
+
+#[test]
+fn a_launched_graph_has_its_place_in_the_queue_until_all_of_it_is_done() {
+    let text = "stream s\ndevice d 8\ncapture s\nkernel k on s writes d for 9us\nend capture s as g\n\
+                launch g on s\nlaunch g on s";
+    let machine = Machine { queue_depth_per_stream: 1, ..round() };
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Wait, 2000, 11_010),
+        ("main", Kind::Call, 2000, 12_010),
+        ("compute", Kind::Kernel, 2010, 11_010),
+        ("compute", Kind::Kernel, 12_020, 21_020),
+    ];
+    check(&Program::from_text(text).unwrap(), &machine, &lines);
+}
+
+#[test]
+fn a_host_copy_at_a_part_of_its_rate_ends_with_the_nanosecond_with_which_it_ends() {
+    // A thousandth of the rate for 1000 bytes: 1 ms. Half as long again beside an engine: 1500, four times.
+    let slow = Machine { host_memcpy_cap_bw: Rate(1_000_000), ..round() };
+    let text = "pinned x 1000\npinned y 1000\nhost copy y <- x";
+    check(&Program::from_text(text).unwrap(), &slow, &[("main", Kind::HostCopy, 0, 1_000_000)]);
+    let beside = Machine { dma_interference: Ratio(500_000_000), last_level_cache: Bytes(0), ..round() };
+    let text = "stream s\npinned x 9000\ndevice d 9000\npinned y 1000\ncopy d <- x on s\n\
+                repeat i 4\nhost copy y <- x[0..1000]\nend";
+    let lines = [1000, 2500, 4000, 5500].map(|from| ("main", Kind::HostCopy, from, from + 1500));
+    let call = [("main", Kind::Call, 0, 1000)];
+    check(&Program::from_text(text).unwrap(), &beside, &[&call[..], &lines].concat());
+}
+
+#[test]
+fn a_lane_is_busy_while_something_works_on_it_and_not_while_it_waits() {
+    let text = "stream s, t\ndevice d 4000\npinned x 4000\nkernel k on t for 9us\nrecord e on t\nwait e on s\n\
+                copy d <- x on s\nsync s";
+    let busy = |machine: &Machine| {
+        let run = run(&Program::from_text(text).unwrap(), machine).unwrap();
+        let names = run.trace.lanes.iter().map(|lane| run.trace.strings.get(lane.name).to_owned());
+        names
+            .zip(run.trace.busy())
+            .filter(|(name, _)| ["main", "s"].contains(&name.as_str()))
+            .collect::<Vec<_>>()
+    };
+    // Four calls; the copy takes 100 + 4000, behind the wait or, without CUDA's rules, beside it.
+    let expected = [("main".to_owned(), Nanos(4000)), ("s".to_owned(), Nanos(4100))];
+    assert_eq!(busy(&round()), expected);
+    assert_eq!(busy(&Machine { ordered_copies: false, ..round() }), expected);
+}

@@ -377,6 +377,7 @@ impl Lowered<'_> {
         self.works.push(Work::new(Does::Point, (entry..exit).collect()));
         *end = Some(exit);
         self.streams[stream].push(exit);
+        *self.queues[stream].last_mut().unwrap() = exit;
         self.steps[t].pop();
         self.steps[t].push(Step::Call(self.machine.graph_launch.0, entry..exit + 1));
     }
