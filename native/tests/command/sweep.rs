@@ -44,6 +44,18 @@ fn one_axis_is_a_table_of_runs() {
 }
 
 #[test]
+fn short_times_keep_their_digits() {
+    let folder = folder("sweep-short");
+    std::fs::write(folder.join("p.txt"), "stream s\npinned x 4KB\ndevice d 4KB\ncopy d <- x on s\nsync s\n")
+        .unwrap();
+    let text = spanlift(&folder, &["sweep", "p.txt", "--over", "h2d_bw=6,12", "--over", "lat=0,1.5"]).out;
+    // Call and return, the latency, 4000 bytes at 6 and 12 a nanosecond.
+    for part in ["lat (us), in us", "10.386  11.886", "10.052  11.552"] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
 fn two_axes_are_a_map() {
     let folder = folder("sweep-map");
     std::fs::write(folder.join("p.txt"), PAGEABLE).unwrap();

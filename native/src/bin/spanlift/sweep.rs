@@ -8,7 +8,7 @@ use spanlift::advise::whatif::WhatIf;
 use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
-use spanlift::{Program, grouped, padded};
+use spanlift::{Nanos, Program, grouped, padded};
 use spanlift_native::sweep::{self, Axis, Cell};
 use spanlift_viewer::heat::{HeatMap, Side, Tile};
 use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
@@ -240,11 +240,13 @@ impl Swept<'_> {
         let cut = |label: &str| say::one_line(label).chars().take(14).collect::<String>();
         let title = rows.title();
         let width = run::widest(rows.values.iter().map(|v| v.label.as_str()).chain([title.as_str()]));
-        heading(out, &format!("  {}  {}, in ms", run::pad(&title, width), say::one_line(&columns.title())));
+        let (per, unit) = self.unit();
+        let over = say::one_line(&columns.title());
+        heading(out, &format!("  {}  {over}, in {unit}", run::pad(&title, width)));
         let shown = n.min(MOST_COLUMNS);
         let text = |row: usize, column: usize| {
             let cell = &self.cells[row * n + column];
-            format!("{:.3}{}", cell.end.as_millis(), mark(cell))
+            format!("{:.3}{}", cell.end.0 as f64 / per, mark(cell))
         };
         let n_rows = rows.values.len().min(MOST_ROWS);
         let widths: Vec<usize> = (0..shown)
@@ -282,20 +284,27 @@ impl Swept<'_> {
         }
     }
 
+    /// What times are told in where all have one unit: the nanoseconds of it, and its name.
+    fn unit(&self) -> (f64, &'static str) {
+        let is_short = self.cells.iter().all(|cell| cell.end < Nanos(1_000_000));
+        if is_short { (1e3, "us") } else { (1e6, "ms") }
+    }
+
     /// Two axes as a picture.
     fn map(&self) -> String {
         let side = |axis: &Axis| Side {
             name: axis.title(),
             labels: axis.values.iter().map(|v| v.label.clone()).collect(),
         };
+        let (per, unit) = self.unit();
         let tiles = self.cells.iter().enumerate().map(|(k, cell)| Tile {
-            value: cell.end.as_millis(),
+            value: cell.end.0 as f64 / per,
             is_flagged: cell.verdict != Verdict::Safe,
             is_best: k == self.best,
         });
         let map = HeatMap {
             title: self.caption(),
-            figure: "time in ms".into(),
+            figure: format!("time in {unit}"),
             rows: side(&self.axes[1]),
             columns: side(&self.axes[2]),
             tiles: tiles.collect(),
@@ -325,7 +334,7 @@ impl Swept<'_> {
             let is_safe = cell.verdict == Verdict::Safe;
             let note = Note { holds: Some(false), text: "not safe by contract".to_owned() };
             let notes = if is_safe { Vec::new() } else { vec![note] };
-            let title = format!("{}: {:.3} ms", self.values(cell).join(", "), run.end.as_millis());
+            let title = format!("{}: {}", self.values(cell).join(", "), run.end);
             Panel { title, trace: &run.trace, findings: Vec::new(), notes }
         });
         let panels: Vec<Panel<'_>> = panels.collect();
