@@ -228,6 +228,8 @@ fn bad_lines_say_what_was_expected() {
     refuses(&marks, &["line 1: more than 16777216 words and marks"]);
     refuses("mark \"\\q\"", &["line 1: \"\\q\" has a bad escape or a control character in it"]);
     refuses("mark a&b", &["line 1: character '&' has no meaning here; names with it need quotation marks"]);
+    let left = "names with it need quotation marks; copies go to the left, `d <- x`";
+    refuses("copy x -> d blocking", &[&format!("line 1: character '>' has no meaning here; {left}")]);
     refuses("\n\nend", &["line 3: `end` without a `repeat` above it"]);
     refuses(
         "repeat i 2\nmark a",

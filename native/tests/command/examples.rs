@@ -322,6 +322,9 @@ fn manual_pages_and_completions_know_every_option() {
     assert_eq!(spanlift(&folder, &["completions", "tcsh"]).code, 2);
     std::fs::write(folder.join("file"), "").unwrap();
     assert_eq!(spanlift(&folder, &["man", "-o", "file"]).code, 2);
+    let told = "error: -: cannot be made: reports go to standard output; give a folder's name\n";
+    assert_eq!(spanlift(&folder, &["man", "-o", "-"]).err, told);
+    assert!(!folder.join("-").exists());
 }
 
 /// Bash itself, where there is one, completes a command, an option and a value.

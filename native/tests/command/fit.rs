@@ -91,3 +91,16 @@ fn a_bad_call_of_fit_is_one_line_and_leaves_no_file() {
     }
     assert!(!folder.join("out.json").exists());
 }
+
+/// A field that is misspelled would leave its default without a word; those of the published table are known.
+#[test]
+fn fields_of_rows_that_mean_nothing_are_told() {
+    let folder = folder("fit-fields");
+    let rows = r#"{"rows": [{"tensors": 2, "bytes_each": 4000, "measured_ms": 0.1, "nonblocking": true, "note": 1, "call": "x"}]}"#;
+    std::fs::write(folder.join("rows.json"), format!("\u{feff}{rows}")).unwrap();
+    let ran = spanlift(&folder, &["fit", "rows.json", "--figures", "call_free"]);
+    let told = "warning: rows.json: fields of rows that mean nothing here: nonblocking, note\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, told));
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tutorial-table.json");
+    assert_eq!(spanlift(&folder, &["fit", table, "--figures", "call_free"]).err, "");
+}

@@ -202,3 +202,15 @@ fn a_split_that_moves_nothing_is_told() {
         assert_eq!(ran.err.lines().count(), usize::from(is_told), "{}", ran.err);
     }
 }
+
+/// One of each stream is that stream, which is no fault of its work.
+#[test]
+fn a_split_into_one_is_warned_of_by_nobody() {
+    let folder = folder("into-one");
+    std::fs::write(folder.join("p.txt"), PAGEABLE).unwrap();
+    for (change, warned) in [("streams=1", false), ("split:s=1", false), ("streams=2", true)] {
+        let ran = spanlift(&folder, &["run", "p.txt", "--what-if", change]);
+        assert_eq!(ran.code, 0, "{change}: {}", ran.err);
+        assert_eq!(ran.err.contains("so nothing goes to another"), warned, "{change}: {}", ran.err);
+    }
+}

@@ -85,7 +85,7 @@ fn figure(name: &str) -> Result<String, String> {
     let like: Vec<&str> = machine
         .figures()
         .map(|f| f.name)
-        .filter(|known| !name.is_empty() && known.contains(name))
+        .filter(|known| 1 < name.len() && known.contains(name))
         .collect_vec();
     let hint = match (like.is_empty(), nearest(name, &mut machine.figures().map(|f| f.name))) {
         (false, _) => format!("; there are {}", like.join(", ")),

@@ -68,6 +68,7 @@ fn what_cannot_be_is_refused_in_words() {
         "h2d=3",
         r#""h2d=3": no figure of machines is called "h2d"; there are inline_h2d_bytes, h2d_bw, bidir_factor_h2d, pageable_h2d_bw, write_combined_h2d_bw"#,
     );
+    refused(text, "x=3", r#""x=3": no figure of machines is called "x""#);
     refused(text, "pin=y", r#""pin=y": write pin:y"#);
     refused(text, "split=s", r#""split=s": write split:s, or split:s=N for N streams"#);
     refused(text, "h2d_bw=fast", r#""h2d_bw=fast": "fast" is neither a number nor true or false"#);

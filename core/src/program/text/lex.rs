@@ -66,7 +66,10 @@ pub(super) fn lex(line: &str) -> Result<Vec<Token<'_>>, Fault> {
             tokens.push(Token::Word(&rest[..end]));
             rest = &rest[end..];
         } else {
-            return Err(format!("character {c:?} has no meaning here; names with it need quotation marks"));
+            let hint = if c == '>' { "; copies go to the left, `d <- x`" } else { "" };
+            return Err(format!(
+                "character {c:?} has no meaning here; names with it need quotation marks{hint}"
+            ));
         }
         rest = rest.trim_start();
     }

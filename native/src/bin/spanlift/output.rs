@@ -17,8 +17,11 @@ use crate::say::{self, Fail};
 /// # Errors
 /// One line with the folder's name.
 pub(crate) fn folder(path: &Path) -> Result<(), Fail> {
-    fs::create_dir_all(path)
-        .map_err(|e| Fail::at(&path.display().to_string(), format!("cannot be made: {}", say::lower(&e))))
+    let made = match path.as_os_str() == "-" {
+        true => Err(io::Error::other("reports go to standard output; give a folder's name")),
+        false => fs::create_dir_all(path),
+    };
+    made.map_err(|e| Fail::at(&path.display().to_string(), format!("cannot be made: {}", say::lower(&e))))
 }
 
 /// The files that this call has read or written.

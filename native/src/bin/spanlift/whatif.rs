@@ -117,8 +117,9 @@ fn idle<'c>(changes: &'c [WhatIf], program: &Program, machine: &Machine) -> Vec<
     split.filter(|&k| before(k) == before(k + 1)).map(|k| &changes[k]).collect()
 }
 
+/// Whether work is dealt out; one of each stream is that stream.
 fn is_split(change: &WhatIf) -> bool {
-    matches!(change, WhatIf::Split { .. } | WhatIf::Streams(_))
+    matches!(change, WhatIf::Split { n: 2.., .. } | WhatIf::Streams(2..))
 }
 
 impl Made {

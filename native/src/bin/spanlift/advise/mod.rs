@@ -100,7 +100,7 @@ fn part(word: &str) -> Result<f64, String> {
 }
 
 fn size(word: &str) -> Result<Bytes, String> {
-    text::size(word).ok_or_else(|| "a size such as 64GiB is needed".to_owned())
+    text::size(word).ok_or_else(|| "a size in whole bytes such as 64GiB is needed".to_owned())
 }
 
 fn time(word: &str) -> Result<Nanos, String> {

@@ -26,9 +26,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
     let device = match args.on {
         On::Sim => None,
         On::Cpu => {
-            return Err(Fail::new(
-                "the tour runs on sim or on a device; --on cpu is not part of this version",
-            ));
+            return Err(Fail::at("--on cpu", "the tour runs on sim or on a device, such as cuda:0"));
         }
         On::Cuda(first) => {
             let driver = crate::on::driver(first, &format!("--on cuda:{first}"))?;
