@@ -248,6 +248,52 @@ fn the_pin_thread_of_a_data_loader() {
     }
 }
 
+/// Who fills a slot again waits for the work on it, wherever that is: on another device, on streams of its own.
+#[test]
+fn a_slot_is_filled_again_when_its_work_is_done_on_any_stream() {
+    let loop_over = |refill, dev: u32, aside: bool| {
+        move |t: &mut Torch| {
+            let side = t.stream(dev, "side");
+            let loader = Loader { batches: 5, bytes: mib(1), prefetch: 2, pin: Pin::Slots(refill) };
+            t.data_loader(loader, |t, batch| {
+                t.tensor_to(batch, cuda(dev)).non_blocking();
+                if aside {
+                    t.with_stream(side, |t| t.tensor_to(batch, cuda(dev)).non_blocking());
+                }
+            });
+        }
+    };
+    for (dev, aside) in [(0, false), (1, false), (0, true), (1, true)] {
+        check(Safe, Safe, loop_over(Refill::Done, dev, aside));
+        check(Race, Race, loop_over(Refill::Issued, dev, aside));
+    }
+}
+
+/// A stream is current on its own device, whoever made it: streams of the program itself and default ones too.
+#[test]
+fn a_stream_is_current_on_its_device() {
+    let streams_of = |choose: fn(&mut Torch) -> spanlift::program::StreamId| {
+        let mut t = Torch::new();
+        let stream = choose(&mut t);
+        let x = t.pinned("x", mib(1));
+        t.with_stream(stream, |t| {
+            let d = t.tensor_to(x, cuda(1)).non_blocking();
+            t.launch("there", 1, &[d], &[]);
+            t.launch("here", 0, &[], &[]);
+        });
+        let names = t.program().names().clone();
+        let used = t.program().commands().iter().filter_map(|c| match &c.op {
+            spanlift::program::Op::Copy(copy) => Some(copy.stream),
+            spanlift::program::Op::Kernel(kernel) => Some(kernel.stream),
+            _ => None,
+        });
+        used.map(|stream| names.stream(stream).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(streams_of(|t| t.stream(1, "side")), ["side", "side", "0"]);
+    assert_eq!(streams_of(|t| t.program().stream_on(1, "side")), ["side", "side", "0"]);
+    assert_eq!(streams_of(|t| t.program().legacy(1)), ["0@1", "0@1", "0"]);
+}
+
 #[test]
 fn captures_refuse_pageable_memory() {
     let captured = |pinned: bool| {

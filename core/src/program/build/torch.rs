@@ -23,7 +23,7 @@
 //! `c10/cuda/CUDACachingAllocator.cpp`, `aten/src/ATen/core/CachingHostAllocator.h`; torchlinops `linops/device.py`.
 
 use crate::memory::Device;
-use crate::ordered::{BTreeMap, CollectVec};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::command::*;
 use crate::program::{Declared, Program};
 use crate::units::Bytes;
@@ -262,7 +262,7 @@ impl Torch {
 
     /// `with torch.cuda.stream(stream):` for the calls that `calls` makes.
     pub fn with_stream<R>(&mut self, stream: StreamId, calls: impl FnOnce(&mut Torch) -> R) -> R {
-        let dev = self.devices.get(&stream).copied().unwrap_or(0);
+        let dev = self.device_of(stream);
         let before = self.current.insert(dev, stream);
         let result = calls(self);
         match before {
@@ -270,6 +270,21 @@ impl Torch {
             None => self.current.remove(&dev),
         };
         result
+    }
+
+    /// The device of a stream, also of a default one and of one that was added to the program itself.
+    fn device_of(&mut self, stream: StreamId) -> u32 {
+        if let Some(&dev) = self.devices.get(&stream) {
+            return dev;
+        }
+        let declared = |op: &Op| match *op {
+            Op::Stream { stream: s, dev, .. } if s == stream => Some(dev),
+            _ => None,
+        };
+        let legacy = self.program.names().legacy_device(stream);
+        let found = legacy.or_else(|| self.program.commands().iter().find_map(|c| declared(&c.op)));
+        self.devices.extend(found.map(|dev| (stream, dev)));
+        found.unwrap_or(0)
     }
 
     /// `waiter.wait_stream(other)`.
@@ -406,7 +421,7 @@ impl Torch {
             Pin::No | Pin::Cached => Vec::new(),
         };
         // What the training loop did with each batch, for whoever fills its slot again.
-        let mut used: Vec<EventId> = Vec::new();
+        let mut used: Vec<Vec<EventId>> = Vec::new();
         let mut batches = Vec::new();
         for i in 0..loader.batches.min(ahead) {
             batches.push(self.make(i, loader, (worker, pin), &slots, &used));
@@ -415,13 +430,17 @@ impl Torch {
             let ready = self.program.channel(&format!("ready{i}"));
             self.program.await_signal(ready);
             let batch = batches[i as usize];
+            let before = self.program.len();
             body(self, batch);
             if slots.is_empty() {
                 self.del(batch);
             } else {
-                let dev = self.current.keys().next().copied().unwrap_or(0);
-                let current = self.current_stream(dev);
-                used.push(self.program.event_after(current));
+                let touches = |(reads, writes): (&[Region], &[Region])| {
+                    reads.iter().chain(writes).any(|region| region.buffer == batch)
+                };
+                let work = self.program.commands()[before..].iter().filter(|c| touches(c.op.regions()));
+                let streams: BTreeSet<StreamId> = work.filter_map(|c| c.op.stream()).collect();
+                used.push(streams.into_iter().map(|stream| self.program.event_after(stream)).collect_vec());
                 let free = self.program.channel(&format!("free{i}"));
                 self.program.signal(free);
             }
@@ -442,7 +461,7 @@ impl Torch {
         loader: Loader,
         (worker, pin): (ThreadId, Option<ThreadId>),
         slots: &[BufferId],
-        used: &[EventId],
+        used: &[Vec<EventId>],
     ) -> BufferId {
         let batch = self.by(worker, |t| {
             let batch = t.empty(Device::Cpu, &format!("batch{i}"), loader.bytes);
@@ -462,7 +481,9 @@ impl Torch {
                         let free = t.program.channel(&format!("free{before}"));
                         t.program.await_signal(free);
                         if refill == Refill::Done {
-                            t.program.event_sync(used[before]);
+                            for &event in &used[before] {
+                                t.program.event_sync(event);
+                            }
                         }
                     }
                     let slot = slots[i as usize % slots.len()];
