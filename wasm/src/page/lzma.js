@@ -10,19 +10,24 @@ const [IS_MATCH, IS_REP, IS_REP_0, IS_REP_1, IS_REP_2, IS_LONG, SLOT, FAR, ALIGN
 const nines = (text) => {
   const digits = new TextEncoder().encode(text);
   const bytes = new Uint8Array((digits.length / 11) * 9);
-  for (let k = 0, at = 0; k < digits.length; ) {
-    // Seventy-two bits, twenty-four in each of three: a number of JavaScript has no more than fifty-three.
-    let high = 0;
-    let middle = 0;
-    let low = 0;
-    for (const end = k + 11; k < end; k += 1) {
-      low = low * 94 + digits[k] - 32 - (digits[k] > 60);
-      middle = middle * 94 + (low >>> 24);
-      high = high * 94 + (middle >>> 24);
-      low &= 0xffffff;
-      middle &= 0xffffff;
-    }
-    for (const part of [high, middle, low]) for (let shift = 16; shift >= 0; shift -= 8) bytes[at++] = part >> shift;
+  const number = (k, end) => {
+    let n = 0;
+    for (; k < end; k += 1) n = n * 94 + digits[k] - 32 - (digits[k] > 60);
+    return n;
+  };
+  const put = (at, part) => {
+    bytes[at] = part >> 16;
+    bytes[at + 1] = part >> 8;
+    bytes[at + 2] = part;
+  };
+  for (let [k, at] = [0, 0]; k < digits.length; k += 11, at += 9) {
+    // A number of JavaScript holds fifty-three of the seventy-two bits: what eight digits are, and the lower part of that with the others.
+    const first = number(k, k + 4) * 94 ** 4 + number(k + 4, k + 8);
+    const low = (first & 0xffffff) * 94 ** 3 + number(k + 8, k + 11);
+    const high = Math.floor(first / 2 ** 24) * 94 ** 3 + Math.floor(low / 2 ** 24);
+    put(at, high / 2 ** 24);
+    put(at + 3, high);
+    put(at + 6, low);
   }
   return bytes;
 };
