@@ -469,9 +469,18 @@ impl Timeline<'_> {
         (x - half, x + half)
     }
 
-    /// A point in time as people read it, counted from the trace's zero.
+    /// A point in time as people read it, counted from the trace's zero; in a close look by as many digits as tell pixels apart.
     fn clock(&self, at: i64) -> String {
-        clock(self.trace, self.rows, at)
+        let after = at.saturating_sub(self.rows.zero());
+        let mut grain: i64 = 1;
+        while 10.0 * grain as f64 <= self.view.ns_per_px() {
+            grain *= 10;
+        }
+        // Four digits, as of all times, mostly do.
+        match is_schedule(self.trace) || after.unsigned_abs() / 10_000 < grain.unsigned_abs() {
+            true => clock(self.trace, self.rows, at),
+            false => axis::exact(after / grain * grain),
+        }
     }
 
     /// Marks: a diamond each below the ruler, with its name where there is room.

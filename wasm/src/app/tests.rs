@@ -104,6 +104,32 @@ fn the_first_slice_is_shown_without_time_before_the_trace_and_where_it_is_to_all
     assert_eq!(app.model.moment(view.start_ns()), axis_of(view.start_ns() - app.model.rows.zero()));
 }
 
+#[test]
+fn the_pointer_says_another_time_at_another_pixel_in_a_close_look_and_few_digits_in_a_wide_one() {
+    let text = "stream s\npinned x 4MiB\ndevice d 4MiB\nrepeat i 900\ncopy d <- x on s\nsync s\nend\n";
+    let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 600.0);
+    let (_, last) = app.model.extent();
+    let tag = |app: &mut App, x: f64| {
+        app.pointer_moved(x, 100.0);
+        let (scene, ink) = (app.scene(), app.theme.hazard.ink());
+        scene.texts().find(|t| t.y < RULER && t.color == ink).map(|t| t.text.clone()).unwrap()
+    };
+    let wide = tag(&mut app, 500.0);
+    assert_eq!(wide.chars().filter(char::is_ascii_digit).count(), 4, "{wide}");
+    for length in [1_000_000, 30_000, 700] {
+        app.show(last - 2_000_000, last - 2_000_000 + length);
+        for x in [300.0, 500.0, 700.0] {
+            let (near, next) = (tag(&mut app, x), tag(&mut app, x + 2.0 + 800.0 / length as f64));
+            assert_ne!(near, next, "{length} ns on screen, at {x}");
+        }
+    }
+    app.show(last - 2_000_000, last - 1_999_300);
+    let at = app.view().time_from_x(500.0 - app.plot().0);
+    assert_eq!(tag(&mut app, 500.0), axis_of(at - app.model.rows.zero()), "of nanoseconds each is told");
+}
+
 /// A point in time to the nanosecond, by way of its digits.
 fn axis_of(ns: i64) -> String {
     let digits = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
