@@ -297,11 +297,11 @@ function pickle(value) {
   return Buffer.concat([...parts, Buffer.from(".")]);
 }
 
-/** Two blocks come, the first goes, a third takes part of its place; a microsecond apart. All so many times as large. */
-function snapshot(at, times = 1) {
+/** Two blocks come, the first goes, a third takes part of its place; a microsecond apart. All so many times as large, from stacks so deep. */
+function snapshot(at, times = 1, deep = 2) {
   const base = 0x7f0000000000;
   const [whole, half, quarter] = [4096 * times, 2048 * times, 1024 * times];
-  const frames = (name, line) => [{ filename: "model/train.py", line, name }, { filename: "model/train.py", line: 99, name: "main" }];
+  const frames = (name, line) => [{ filename: "model/train.py", line, name }, ...Array(deep - 1).fill({ filename: "model/train.py", line: 99, name: "main" })];
   const event = (action, addr, size, k, stack) => ({ action, addr, size, stream: 0, time_us: at + k, frames: stack });
   const block = (size, state, stack) => ({ size, requested_size: size, state, frames: stack });
   return pickle({
@@ -443,6 +443,63 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await visit.page.locator("button[data-item]").nth(0).click();
   // The last event before the fourth microsecond has happened; a pixel is some nanoseconds.
   await moment((m) => m === "4" || m === "5");
+  await visit.close();
+});
+
+test("axe finds nothing in a snapshot with a block chosen, however low the window, and beside another", async () => {
+  const files = [1, 4].map((times) => room.files.write(`axe${times}.pickle`, snapshot(1_790_000_000_000_000, times, 40)));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "axe.html", ...files), { width: 1280, height: 400 });
+  const canvas = await harness.ready(visit.page);
+  await visit.page.evaluate(readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8"));
+  const look = async (what) => {
+    const { violations } = await visit.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    assert.deepEqual(violations.map((found) => `${found.id}: ${found.nodes.map((node) => node.target)}`), [], what);
+  };
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("ArrowDown");
+  await until(canvas, (s) => s.tensor !== "", "nothing is chosen");
+  const stack = visit.page.locator("[data-state] .sl-stack").last();
+  await harness.eventually(() => stack.evaluate((list) => list.scrollHeight > list.clientHeight), "its stack is all in sight");
+  await look("chosen");
+  // By keys alone all of it can be read.
+  await stack.focus();
+  await visit.page.keyboard.press("PageDown");
+  await harness.eventually(() => stack.evaluate((list) => list.scrollTop > 50), "the stack does not scroll");
+  await visit.page.keyboard.press("c");
+  await harness.eventually(() => visit.page.locator("[data-compared]").first().isVisible(), "nothing is compared");
+  await look("compared");
+  await visit.close();
+});
+
+test("the address has the device whose moments are counted, also at their end, and leads back from it", async () => {
+  const at = 1_790_000_000_000_000;
+  const device = (k) => ({
+    device: k, address: 0x7f0000000000 + k * 2 ** 30, total_size: 4096, allocated_size: 2048, active_size: 2048, requested_size: 2048, stream: 0, segment_type: "small",
+    blocks: [{ size: 2048, requested_size: 2048, state: "active_allocated", frames: [] }, { size: 2048, requested_size: 2048, state: "inactive", frames: [] }],
+  });
+  const alloc = (k, size, time) => ({ action: "alloc", addr: 0x7f0000000000 + k * 2 ** 30, size, stream: 0, time_us: at + time, frames: [] });
+  const free = (k, time) => ({ ...alloc(k, 2048, time), action: "free_completed" });
+  const traces = [[alloc(0, 2048, 9)], [alloc(1, 2048, 1), free(1, 2), alloc(1, 2048, 3)]];
+  const file = room.files.write("two.pickle", pickle({ segments: [device(0), device(1)], device_traces: traces, allocator_settings: {} }));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "two-devices.html", file));
+  const canvas = await harness.ready(visit.page);
+  const says = (wanted) => harness.eventually(async () => wanted.test(await harness.words(visit.page.locator(".sl-at"))), `not ${wanted}`);
+  const holds = (wanted) => harness.eventually(() => visit.page.evaluate((wanted) => location.hash === wanted, wanted), `the address is not ${wanted}`);
+  await says(/after 3 events on cuda:1/);
+  await holds("");
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("ArrowDown");
+  await until(canvas, (s) => s.tensor !== "", "nothing is chosen");
+  await says(/after 1 event on cuda:0/);
+  await visit.page.keyboard.press("Escape");
+  await holds("#moment=1%2C0");
+  const address = await visit.page.evaluate(() => location.href);
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  await harness.ready(visit.page);
+  await says(/after 1 event on cuda:0/);
+  await visit.page.evaluate(() => (location.hash = ""));
+  await says(/after 3 events on cuda:1/);
   await visit.close();
 });
 

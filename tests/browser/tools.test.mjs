@@ -458,6 +458,116 @@ test("the address of a program says which one it is, and what was edited is not 
   await visit.close();
 });
 
+test("undoing goes no further than the field that is edited: what is shown stays, also in another item", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const [range, area] = [visit.page.locator(".sl-range"), visit.page.locator(".sl-source")];
+  const undo = async (wanted) => {
+    for (let k = 0; k < 3; k += 1) await visit.page.keyboard.press("Control+z");
+    await visit.page.waitForTimeout(400);
+    assert.equal(await harness.words(range), wanted);
+  };
+  await visit.page.keyboard.press("e");
+  await area.press("Control+End");
+  await visit.page.keyboard.type("kernel more on compute for 1ms\n");
+  await says(range, /1\.1\d+ ms$/);
+  const edited = await harness.words(range);
+  // While the field is open: it is hidden by what comes.
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await undo("0 ns to 6.361 ms");
+  await visit.page.locator("[data-item='0']").click();
+  await harness.eventually(async () => (await harness.words(range)) === edited, "what was edited is lost");
+  await visit.page.keyboard.press("e");
+  await area.press("Escape");
+  await visit.page.locator(".sl-plot").focus();
+  await undo(edited);
+  visit.page.on("dialog", (dialog) => dialog.accept());
+  await visit.close();
+});
+
+test("a search goes on in an order and in what was edited, and the address brings back how far the lanes were scrolled", async () => {
+  const visit = await room.chromium.open(page, { width: 1200, height: 420 });
+  const canvas = await harness.ready(visit.page);
+  const hits = visit.page.locator(".sl-hits");
+  await visit.page.locator(".sl-search").fill("scale");
+  await says(hits, /^1 found$/);
+  await visit.page.locator(".sl-plot").focus();
+  for (const shown of ["0", "1", ""]) {
+    await visit.page.keyboard.press("o");
+    await harness.eventually(() => canvas.evaluate(({ dataset }, shown) => dataset.order === shown, shown), `order ${shown} is not shown`);
+    await says(hits, /^1 (found|of 1)$/);
+  }
+  await visit.page.keyboard.press("e");
+  await visit.page.locator(".sl-source").fill(`${RACE}kernel scale on copy for 5us\n`);
+  await says(hits, /2 found|of 2/);
+  await visit.page.locator(".sl-source").fill(RACE);
+  await says(hits, /1 found|of 1/);
+  await visit.page.locator(".sl-source").press("Escape");
+  // What lies below takes room, so that there is more to scroll; and that is not there yet when the address is read.
+  const other = await room.chromium.open(slow, { width: 1200, height: 600 });
+  const there = await harness.ready(other.page);
+  await other.page.locator(".sl-if summary").click();
+  await other.page.locator("[name=pin]").check();
+  await other.page.locator(".sl-beside .sl-canvas[data-ready]").waitFor();
+  await harness.wheel(other.page, there, 400, 100, 5000);
+  const top = () => there.evaluate(({ dataset }) => Number(dataset.scroll));
+  await harness.eventually(async () => (await top()) > 0 && other.page.evaluate(() => /top=/.test(location.hash)), "not scrolled");
+  const [wanted, address] = [await top(), await other.page.evaluate(() => location.href)];
+  await other.page.goto("about:blank");
+  await other.page.goto(address);
+  await harness.ready(other.page);
+  await harness.eventually(async () => (await top()) === wanted, "the address does not bring it back");
+  for (const each of [visit, other]) await each.close();
+});
+
+test("what had the focus and is gone leaves it to the picture, and what scrolls does so by keys", async () => {
+  const visit = await room.chromium.open(page, { width: 1200, height: 600 });
+  await harness.ready(visit.page);
+  const has = (selector) => harness.eventually(() => visit.page.locator(selector).first().evaluate((element) => element === document.activeElement), `${selector} has no focus`);
+  await visit.page.locator(".sl-files").setInputFiles([file("bad.json", "{")]);
+  await visit.page.locator("[data-do=dismiss]").click();
+  await has(".sl-plot");
+  // The keys are a box of their own.
+  await visit.page.keyboard.press("?");
+  const list = visit.page.locator(".sl-keys").first();
+  await list.focus();
+  await visit.page.keyboard.press("ArrowDown");
+  await visit.page.keyboard.press("PageDown");
+  await harness.eventually(() => list.evaluate((element) => element.scrollTop > 100), "the list of keys does not scroll");
+  await visit.page.keyboard.press("Escape");
+  await has(".sl-plot");
+  // A trace has no program to be in.
+  await visit.page.locator(".sl-program").focus();
+  await visit.page.locator(".sl-files").setInputFiles([file("a.json", COPIES)]);
+  await says(visit.page.locator(".sl-name"), /a\.json/);
+  await has(".sl-plot");
+  await visit.close();
+});
+
+test("the table for screen readers is never of another item, also where one has no lane or cannot be shown", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const table = visit.page.locator(".sl-mirror");
+  const told = (pattern) => harness.eventually(async () => pattern.test(await table.textContent()), `the table is not ${pattern}`);
+  await told(/^main, .*cudaMemcpyAsync/);
+  await visit.page.locator(".sl-files").setInputFiles([file("nothing.json", '{"traceEvents": []}')]);
+  await told(/^no lane, 0 ns to 1 nsnothing here$/);
+  await visit.close();
+  const head = Buffer.from(JSON.stringify({ items: [["race", RACE], ["bad", "copy x"]].map(([name, text]) => ({ name, kind: "program", bytes: text.length })) }));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(head.length);
+  const html = harness.withData(readFileSync(page, "utf8"), Buffer.concat([length, head, Buffer.from(`${RACE}copy x`)]));
+  const broken = await room.chromium.open(room.files.write("bad-item.html", html));
+  await harness.ready(broken.page);
+  const isThere = () => broken.page.locator(".sl-mirror").evaluate((element) => element.checkVisibility());
+  for (const [item, is] of [[1, false], [0, true]]) {
+    await broken.page.locator(`[data-item='${item}']`).click();
+    await harness.eventually(async () => (await isThere()) === is, `item ${item}`);
+  }
+  await broken.close();
+});
+
 test("an operator is planned, applied and edited in the page", async () => {
   const text = `operator two rows
 machine h200-pcie5

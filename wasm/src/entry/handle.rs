@@ -442,6 +442,7 @@ impl View {
                             "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack,
                             "block": told.block, "bytes": bytes, "view": chosen,
                             "device": Some(over.main()).filter(|main| main.1).map(|main| main.0),
+                            "usual": over.usual(),
                         })
                     }
                     None => json!({"past": app.has_past(), "bytes": bytes, "view": chosen}),

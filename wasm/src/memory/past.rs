@@ -28,6 +28,8 @@ pub struct OverTime {
     /// Which of the devices that were recorded the moments count: that of what was chosen last, else the one with the most events of
     /// those that ran out of memory, or of all.
     main: usize,
+    /// Which it is at first.
+    usual: usize,
     moment: usize,
     /// What was held at the moment whose map was made last.
     held: Cell<Option<(usize, Held)>>,
@@ -79,6 +81,7 @@ impl OverTime {
             rest,
             snapshot,
             main,
+            usual: main,
             held: Cell::default(),
             samples: Vec::new(),
             histories: Vec::new(),
@@ -214,6 +217,11 @@ impl OverTime {
     /// The device that the moments count, and whether others were recorded.
     pub(crate) fn main(&self) -> (usize, bool) {
         (self.histories[self.main].0, self.histories.len() > 1)
+    }
+
+    /// The device whose moments count until something is chosen on another.
+    pub(crate) fn usual(&self) -> usize {
+        self.histories[self.usual].0
     }
 
     /// The most that the device of the moments held, at any of them.

@@ -34,7 +34,7 @@ const against = (view, place, root) => {
     part.hidden = !told;
     if (!told) return;
     const rows = told.rows.flatMap(([name, words]) => [make("dt", { textContent: name }), make("dd", { textContent: words })]);
-    const list = (lines) => make("ul", { className: "sl-stack" }, ...lines.map((line) => make("li", { textContent: line })));
+    const list = (lines) => make("ul", { className: "sl-stack", tabIndex: 0 }, ...lines.map((line) => make("li", { textContent: line })));
     card.replaceChildren(make("dl", {}, ...rows), ...told.only.flatMap(([words, lines]) => [make("b", { textContent: words }), ...(lines.length ? [list(lines)] : [])]));
   };
   return {

@@ -347,7 +347,8 @@ const program = (view, place, second, packed) => {
   };
   area.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(run, 120);
+    // Undoing goes on in a field that is hidden, and another item may be shown by then.
+    timer = setTimeout(() => isEditing() && kept.item === view.item() && run(), 120);
   });
   area.addEventListener("keydown", (event) => {
     if (event.key === "Escape") edit(false);

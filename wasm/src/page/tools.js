@@ -341,7 +341,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const past = steps(view, whole(view, place, { arranged, search, find, second, text, refuse }), alone);
 
   // What the cards say. That of a moment stays as it is made: a hand goes through a thousand of them.
-  const moments = [make("div"), make("ol", { className: "sl-stack" }), make("b"), make("ol", { className: "sl-stack" })];
+  const moments = [make("div"), make("ol", { className: "sl-stack", tabIndex: 0 }), make("b"), make("ol", { className: "sl-stack", tabIndex: 0 })];
   const cards = () => {
     const { range, marks = [], at, state } = told;
     shown(part(".sl-range-part"), range);
@@ -380,7 +380,7 @@ const tools = (view, place, alone, { module, examples }) => {
       if (!hits.classList.contains("is-bad")) hits.textContent = "";
     } else hits.textContent = told.hit === null ? `${told.hits.toLocaleString("en")} found` : `${told.hit + 1} of ${told.hits.toLocaleString("en")}`;
   };
-  let [before, item, isMade] = ["", -1, false];
+  let [before, item, isMade, shows] = ["", -1, false];
   const canvas = part(".sl-canvas");
   const update = () => {
     const { told: other, range, lanes, at, slice, order } = canvas.dataset;
@@ -389,10 +389,10 @@ const tools = (view, place, alone, { module, examples }) => {
       before = now;
       if (view.item() !== item) {
         item = view.item();
-        // The search goes on in what is shown now.
-        if (search.value) find();
         text.opened();
       }
+      // The search goes on in what is shown now: another item, the program as it was edited, an order.
+      if (shows !== (shows = other?.split(" ")[0] + order) && search.value) find();
       told = JSON.parse(view.told());
       arranged.shown(other?.split(" ")[0]);
       shown(part(".sl-find"), "marks" in told);
@@ -415,6 +415,8 @@ const tools = (view, place, alone, { module, examples }) => {
     past.note();
   };
   place.addEventListener("sl-drawn", () => queueMicrotask(update));
+  // What had the focus and is gone leaves it to the picture.
+  place.addEventListener("focusout", ({ target }) => setTimeout(() => document.activeElement === document.body && !target.checkVisibility() && part(".sl-plot").focus({ preventScroll: true })));
 
   const acts = {
     open: () => chooser.click(),
@@ -478,7 +480,9 @@ const tools = (view, place, alone, { module, examples }) => {
   const letters = tellKeys(place);
   target.addEventListener("keydown", (event) => {
     const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
-    if (!letters.checked && !types && event.key.length === 1 && event.key !== " ") event.stopImmediatePropagation();
+    // What scrolls by itself does so by keys while it has the focus.
+    const scrolls = /^(Page|Arrow(Up|Down)$)/.test(event.key) && event.target.matches?.(".sl-keys, .sl-code, .sl-right, .sl-stack") && event.target.scrollHeight > event.target.clientHeight;
+    if (scrolls || (!letters.checked && !types && event.key.length === 1 && event.key !== " ")) event.stopImmediatePropagation();
   }, true);
   update();
 };
@@ -541,13 +545,12 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     if (numbers("range").length > 1) view.choose(...numbers("range"));
     if (!isTime && (["moment", "view", "bytes"].some((name) => wanted.has(name)) || told().moments)) {
       view.look_back();
-      view.moment(...(wanted.has("moment") ? numbers("moment") : [told().moments]));
+      view.moment(...(wanted.has("moment") ? numbers("moment") : [1e9, told().usual]));
     }
     if (!isFound) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
     else if (isTime) view.key("0", false);
     view.look_at(wanted.get("bytes") ?? "", wanted.get("view") ?? "");
-    view.scroll(number("top") || 0);
     search.value = wanted.get("q") ?? "";
     find();
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -567,10 +570,17 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     }
     // Beside the first trace too, where another is compared.
     if ((changed || below) && from < to) view.follow(from, to);
+    // How far there is to scroll is known once all of that is drawn.
+    if (number("top")) {
+      view.key("", false);
+      await drawn();
+    }
+    view.scroll(number("top") || 0);
   };
   return {
     show,
     edits: text.edits,
+    size: () => `${canvas.width} ${canvas.height}`,
     words() {
       const [now, [start, end], { slice, at, range, lanes, zeroNs, order, moment, scroll }] = [new URLSearchParams(), view.times(), canvas.dataset];
       const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
@@ -582,7 +592,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
         now.set("from", start);
         now.set("to", end);
       }
-      const { marks, moments, device, bytes, view: chosen } = told();
+      const { marks, moments, device, usual, bytes, view: chosen } = told();
       if (marks) {
         set("slice", slice);
         set("at", after(at));
@@ -591,7 +601,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       } else {
         set("view", chosen);
         set("bytes", bytes);
-        if (Number(moment) !== moments) set("moment", [moment, device ?? []].flat().join());
+        if (Number(moment) !== moments || (device ?? usual) !== usual) set("moment", [moment, device ?? []].flat().join());
         if (part("[data-kind=naive]").ariaPressed === "true") now.set("kind", "naive");
       }
       if (Number(scroll)) set("top", Math.round(scroll));
@@ -613,7 +623,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
 /** What was shown and chosen before, to go back to: a step is noted once the view has come to rest. A page of its own has it in its address. */
 const steps = (view, state, alone) => {
   const [before, after] = [[], []];
-  let [now, timer, isShowing, edits] = [null, 0, false, 0];
+  let [now, timer, isShowing, edits, told] = [null, 0, false, 0];
   const show = async (words) => {
     isShowing = true;
     await state.show(words).catch(() => {});
@@ -627,7 +637,10 @@ const steps = (view, state, alone) => {
     // Slices and times of another program are none of this one.
     const n = state.edits();
     if (n !== edits) [before.length, after.length, now, edits] = [0, 0, null, n];
-    if (words !== now) view.tell();
+    // In another room other slices are told as one.
+    const shown = `${state.size()} ${words}`;
+    if (now === null || shown !== told) view.tell();
+    told = shown;
     if (now !== null && words !== now) {
       before.push(now);
       if (before.length > 200) before.shift();

@@ -146,7 +146,11 @@ impl Panels {
         if shown.in_sight != in_sight || in_sight.is_empty() || shown.told != shown.moment {
             let words = format!("{} in sight", text::count(in_sight.len(), app.map().called().1));
             self.part(".sl-mirror caption").set_text_content(Some(&words));
-            let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
+            let mut rows: Vec<String> =
+                in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
+            if rows.is_empty() {
+                rows.push("nothing here".to_owned());
+            }
             self.rewrite(&body, &shown.rows, &rows);
             (shown.rows, shown.in_sight, shown.told) = (rows, in_sight, shown.moment);
         }

@@ -133,7 +133,9 @@ impl Panels {
             Some(why) => set(&line, "data-error", why),
             None => drop(line.remove_attribute("data-error")),
         }
-        self.part(".sl-body").set_hidden(why.is_some());
+        for part in [".sl-body", ".sl-mirror"] {
+            self.part(part).set_hidden(why.is_some());
+        }
     }
 
     /// Width and height of the picture, and the pixel ratio.
@@ -526,8 +528,9 @@ impl Panels {
         let model = &app.model;
         let range = app.on_screen();
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
-        let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
-        self.part(".sl-mirror caption").set_text_content(Some(&format!("{}, {range}", row.name)));
+        // Without any lane that is said: what stands there is of another item.
+        let row = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize));
+        let name = row.map_or("no lane", |row| &row.name);
         let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
         // In order of time, and of many those around the selected one.
@@ -535,7 +538,7 @@ impl Panels {
             app.selected().is_some_and(|k| piece.holds(&model.trace, track, k))
         };
         let mut pieces: Vec<(lod::Piece, bool)> = Vec::new();
-        for track in &row.tracks {
+        for track in row.iter().flat_map(|row| &row.tracks) {
             let drawn = lod::pieces(&model.trace, track, &view).into_iter();
             pieces.extend(drawn.map(|piece| (piece, is_selected(track, &piece))));
         }
@@ -543,14 +546,11 @@ impl Panels {
         let selected = pieces.iter().position(|&(_, is_selected)| is_selected);
         let first = selected.map_or(0, |at| at.saturating_sub(TABLE / 2));
         let first = first.min(pieces.len().saturating_sub(TABLE));
-        let n_left = pieces.len().saturating_sub(TABLE);
-        if 0 < n_left {
-            self.part(".sl-mirror caption").set_text_content(Some(&format!(
-                "{}, {range}, without {}",
-                row.name,
-                text::count(n_left, "other")
-            )));
-        }
+        let left = match pieces.len().saturating_sub(TABLE) {
+            0 => String::new(),
+            n => format!(", without {}", text::count(n, "other")),
+        };
+        self.part(".sl-mirror caption").set_text_content(Some(&format!("{name}, {range}{left}")));
         let line = |words: &str, is_selected: bool| {
             let line = self.element("tr", "", "");
             set(&line, "aria-selected", if is_selected { "true" } else { "false" });

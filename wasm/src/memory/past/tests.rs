@@ -471,6 +471,11 @@ fn moments_count_the_device_that_is_followed_from_the_same_time_on() {
         assert!(!over.follow(1) && !over.follow(2), "one was not recorded, the other is followed");
         assert!(over.follow(0));
         assert_eq!((over.main(), shown(&over)), ((0, true), before.0), "seed {seed}");
+        assert_eq!(
+            over.usual(),
+            2,
+            "seed {seed}: an address without a device is of the one that a page begins with"
+        );
         assert_eq!(over.n_events(), over.snapshot().traces[0].len());
         let is_end = over.moment() == over.n_events();
         assert!(is_end || before.1 <= over.wall_ns().unwrap(), "seed {seed}: no event between");
