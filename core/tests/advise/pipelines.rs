@@ -60,6 +60,18 @@ fn every_item_comes_back_with_its_own_value() {
     }
 }
 
+/// A result that is longer than its item holds what the item says and then nothing that is known.
+#[test]
+fn a_longer_result_is_right_as_far_as_its_item_goes() {
+    for arrangement in [Arrangement::PerStage, Arrangement::PerItem(IssueOrder::DepthFirst)] {
+        let pipeline = Pipeline { bytes_out: Bytes(8000), ..Pipeline::new(arrangement, 3, Bytes(4000)) };
+        let program = pipeline.program_with_values().unwrap();
+        let run = sim::run(&program, &Machine::default()).unwrap();
+        let seen: Vec<_> = run.reads.iter().map(|r| (r.is_right(), r.n_elements)).collect();
+        assert_eq!(seen, [(true, 1000); 3]);
+    }
+}
+
 /// The same commands without one of them.
 fn without(program: &Program, left_out: usize) -> Program {
     let text: Vec<String> = program.to_text().lines().map(str::to_owned).collect();
