@@ -16,10 +16,10 @@ mod rust;
 mod torch;
 mod turns;
 
-use super::command::{Alloc, Command, FreeVia, Op, Region, ThreadId};
+use super::command::{Alloc, Command, EventId, FreeVia, Op, Region, StreamId, ThreadId};
 use super::names::legacy_device;
 use super::{Program, text};
-use crate::ordered::{BTreeMap, CollectVec};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 
 /// A language that programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,22 +92,32 @@ struct Idents {
     devices: Vec<u32>,
     /// Of each thread its commands.
     calls: Vec<Vec<usize>>,
+    /// The joins that are no calls: the thread was joined before, or calls on.
+    idle_joins: BTreeSet<usize>,
+    /// The records of an event on another device than before: handles are of one device, so another is made.
+    moved: BTreeSet<usize>,
     /// All names that there are.
     taken: BTreeMap<String, u64>,
 }
 
 impl Idents {
-    /// Words of the language, and whatever else its text uses, are no names.
-    fn of(program: &Program, reserved: &[&str]) -> Idents {
+    /// Words of the language, and whatever else its text uses, are no names; nor is what looks foreign.
+    fn of(program: &Program, reserved: &str, is_foreign: fn(&str) -> bool) -> Idents {
         let names = program.names();
-        let mut taken: BTreeMap<String, u64> = reserved.iter().map(|word| ((*word).to_owned(), 1)).collect();
-        let mut ident = |name: &str| unique(&mut taken, name);
+        let mut taken: BTreeMap<String, u64> =
+            reserved.split_whitespace().map(|word| (word.to_owned(), 1)).collect();
+        let mut ident = |name: &str| match is_foreign(name) {
+            true => unique(&mut taken, &format!("{name}_")),
+            false => unique(&mut taken, name),
+        };
         // The streams that nobody declares have numbers for names.
         let stream = |name| if legacy_device(name).is_some() { "default_stream" } else { name };
         let (mut allocs, mut is_registered) = (vec![None; names.n_buffers()], vec![false; names.n_buffers()]);
         let mut devices: Vec<u32> =
             names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect_vec();
         let mut calls = vec![Vec::new(); names.n_threads()];
+        let mut joins = Vec::new();
+        let (mut recorded, mut moved) = (BTreeMap::new(), BTreeSet::new());
         for (index, command) in program.commands().iter().enumerate() {
             calls[command.thread.index()].push(index);
             match &command.op {
@@ -116,9 +126,19 @@ impl Idents {
                 }
                 Op::Free { buffer, via: FreeVia::Unregister, .. } => is_registered[buffer.index()] = true,
                 Op::Stream { stream, dev, .. } => devices[stream.index()] = *dev,
+                Op::ThreadJoin { thread } => joins.push((*thread, index)),
+                Op::EventCreate { event } => _ = recorded.remove(event),
+                Op::Record { event, stream } => {
+                    let dev = devices[stream.index()];
+                    let is_moved = recorded.insert(*event, dev).is_some_and(|before| before != dev);
+                    moved.extend(is_moved.then_some(index));
+                }
                 _ => {}
             }
         }
+        let mut joined = BTreeSet::new();
+        joins.retain(|(thread, join)| calls[thread.index()].last() > Some(join) || !joined.insert(*thread));
+        let idle_joins = joins.into_iter().map(|(_, join)| join).collect();
         Idents {
             streams: names.streams.names().map(stream).map(&mut ident).collect_vec(),
             buffers: names.buffers.names().map(&mut ident).collect_vec(),
@@ -130,6 +150,8 @@ impl Idents {
             is_registered,
             devices,
             calls,
+            idle_joins,
+            moved,
             taken,
         }
     }
@@ -181,6 +203,69 @@ fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
     taken.insert(base, n.max(1));
     taken.insert(tried.clone(), 1);
     tried
+}
+
+/// Who takes part in the captures that are open, by the stream that each began on.
+#[derive(Debug, Default)]
+struct Captured {
+    streams: BTreeMap<StreamId, StreamId>,
+    events: BTreeMap<EventId, StreamId>,
+}
+
+impl Captured {
+    fn step(&mut self, op: &Op) {
+        match op {
+            Op::CaptureBegin { stream } => _ = self.streams.insert(*stream, *stream),
+            Op::Record { stream, event } => match self.streams.get(stream) {
+                Some(&begun) => _ = self.events.insert(*event, begun),
+                None => _ = self.events.remove(event),
+            },
+            Op::Wait { stream, event } => {
+                if let Some(&begun) = self.events.get(event) {
+                    self.streams.entry(*stream).or_insert(begun);
+                }
+            }
+            Op::CaptureEnd { stream, .. } => {
+                self.streams.retain(|_, begun| begun != stream);
+                self.events.retain(|_, begun| begun != stream);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who takes part in the capture that began on this stream.
+    fn by(&self, begun: StreamId) -> (impl Iterator<Item = StreamId>, impl Iterator<Item = EventId>) {
+        (
+            self.streams.iter().filter(move |(_, of)| **of == begun).map(|(stream, _)| *stream),
+            self.events.iter().filter(move |(_, of)| **of == begun).map(|(event, _)| *event),
+        )
+    }
+
+    /// Whether a command is captured.
+    fn has(&self, op: &Op) -> bool {
+        op.stream().is_some_and(|stream| self.streams.contains_key(&stream))
+    }
+}
+
+/// Whether something is asked or waited for while a capture is open, which by its default a capture does not allow; nor is memory made or
+/// freed then, but for an allocator that sees to that.
+fn is_relaxed(program: &Program, has_allocator: bool) -> bool {
+    let mut captured = Captured::default();
+    program.commands().iter().any(|command| {
+        captured.step(&command.op);
+        let is_apart = match &command.op {
+            Op::Alloc(_) | Op::Free { .. } => !has_allocator,
+            Op::DeviceSync { .. }
+            | Op::EventSync { .. }
+            | Op::StreamSync { .. }
+            | Op::EventQuery { .. }
+            | Op::StreamQuery { .. } => true,
+            Op::Copy(copy) => copy.sync,
+            Op::Memset { sync, .. } => *sync,
+            _ => false,
+        };
+        is_apart && !captured.streams.is_empty() && !captured.has(&command.op)
+    })
 }
 
 /// What stands for the channels.
@@ -295,7 +380,9 @@ impl Lines {
 
 /// Text that cannot end its line, nor hide what stands behind it.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == '\\' { ' ' } else { c }).collect()
+    // Marks of direction make a line look like another one, and compilers refuse them.
+    let hides = |c| matches!(c, '\\' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || hides(c) { ' ' } else { c }).collect()
 }
 
 /// A command as a line of the text form, without the thread that calls.

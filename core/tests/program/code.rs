@@ -467,7 +467,7 @@ class Handle:
     def __init__(self, device=0, priority=0): pass
     def __getattr__(self, name):
         assert name in NAMES[type(self).__name__], name
-        return lambda *args: name == 'query'
+        return lambda *args, **how: name == 'query'
     def __enter__(self): pass
     def __exit__(self, *why): pass
 
@@ -570,7 +570,7 @@ const HEADER: &str = "
 typedef int cudaError_t; typedef struct S *cudaStream_t; typedef struct E *cudaEvent_t;
 typedef struct G *cudaGraph_t; typedef struct X *cudaGraphExec_t;
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaHostRegisterDefault, cudaSuccess = 0 };
 cudaError_t cudaSetDevice(int);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned); cudaError_t cudaStreamDestroy(cudaStream_t);

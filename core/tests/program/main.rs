@@ -4,6 +4,7 @@ mod alive;
 mod cases;
 mod check;
 mod code;
+mod code_corners;
 mod forms;
 #[path = "../random/mod.rs"]
 mod random;

@@ -1,121 +1,22 @@
 //! Programs in CUDA C++.
 
 use super::turns::Turns;
-use super::{Counted, Idents, Lines, told, unique};
+use super::{Captured, Counted, Idents, Lines, is_relaxed, told, unique};
 use crate::memory::{Dim, Span};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
 
-const RESERVED: &[&str] = &[
-    "abs",
-    "alignas",
-    "alignof",
-    "and",
-    "and_eq",
-    "asm",
-    "auto",
-    "bitand",
-    "bitor",
-    "bool",
-    "break",
-    "busy",
-    "captured",
-    "case",
-    "catch",
-    "char",
-    "char16_t",
-    "char32_t",
-    "char8_t",
-    "class",
-    "co_await",
-    "co_return",
-    "co_yield",
-    "compl",
-    "concept",
-    "const",
-    "const_cast",
-    "consteval",
-    "constexpr",
-    "constinit",
-    "continue",
-    "decltype",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "dynamic_cast",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "free",
-    "friend",
-    "goto",
-    "host_fn",
-    "if",
-    "inline",
-    "int",
-    "linux",
-    "long",
-    "main",
-    "malloc",
-    "memcpy",
-    "memset",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "not_eq",
-    "nullptr",
-    "operator",
-    "or",
-    "or_eq",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "reinterpret_cast",
-    "requires",
-    "return",
-    "seen",
-    "short",
-    "signed",
-    "sizeof",
-    "spin",
-    "static",
-    "static_assert",
-    "static_cast",
-    "std",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "thread_local",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "union",
-    "unix",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "wchar_t",
-    "while",
-    "xor",
-    "xor_eq",
-];
+const RESERVED: &str = "abs alignas alignof and and_eq asm assert auto bitand bitor blockDim blockIdx bool break busy captured case catch char \
+    char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr \
+    constinit continue daylight decltype default delete dim3 do double dynamic_cast else enum environ errno explicit \
+    export extern false fd_set ffsll float for free friend goto gridDim host_fn if inline int linux llabs long main malloc \
+    memcpy memmove memset mutable namespace new noexcept not not_eq nullptr operator optarg or or_eq private protected \
+    public register reinterpret_cast requires return seen short signed signgam sizeof spin static static_assert \
+    static_cast std stderr stdin stdout struct switch template this threadIdx thread_local throw timezone true try typedef \
+    typeid typename typeof uint ulong union unix unsigned ushort using va_list virtual void volatile warpSize wchar_t \
+    while xor xor_eq";
 
 /// How long a kernel takes is all that is known of it.
 const SPIN: &str = "\
@@ -134,8 +35,8 @@ static void busy(long long ns) {
 ";
 
 pub(super) fn write(program: &Program) -> String {
-    let mut ids = Idents::of(program, RESERVED);
-    let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
+    let mut ids = Idents::of(program, RESERVED, is_foreign);
+    let turns = Turns::of(program, &mut ids);
     let event_devices = event_devices(program, &ids);
     let counted = Counted::of(program, &mut ids);
     let out = Lines::new("//");
@@ -147,7 +48,9 @@ pub(super) fn write(program: &Program) -> String {
         turns,
         captured: captured(program),
         out,
-        kernels: Vec::new(),
+        kernels: BTreeMap::new(),
+        defined: String::new(),
+        capture_mode: if is_relaxed(program, false) { "Relaxed" } else { "Global" },
     };
     writer.out.depth = 1;
     let device = writer.declare();
@@ -159,16 +62,17 @@ pub(super) fn write(program: &Program) -> String {
         ("atomic", "std::atomic"),
         ("chrono", "std::chrono"),
         ("cstdlib", "malloc("),
-        ("cstring", "memcpy("),
+        ("cstring", "    memcpy("),
+        ("cstring", "    memmove("),
+        ("cstring", "    memset("),
         ("latch", "std::latch"),
         ("semaphore", "std::counting_semaphore"),
         ("thread", "std::jthread"),
         ("thread", "std::this_thread"),
     ] {
-        let is_busy = header == "chrono" && body.contains("busy(");
+        let is_busy = header == "chrono" && body.contains("    busy(");
         let line = format!("#include <{header}>\n");
-        let is_used = body.contains(word) || is_busy || header == "cstring" && body.contains(" memset(");
-        if is_used && !out.text.ends_with(&line) {
+        if (is_busy || body.contains(word)) && !out.text.ends_with(&line) {
             out.text += &line;
         }
     }
@@ -176,16 +80,14 @@ pub(super) fn write(program: &Program) -> String {
     out.line("");
     if !writer.kernels.is_empty() {
         out.text += SPIN;
-        for (name, _) in &writer.kernels {
-            out.line(&format!("__global__ void {name}(long long ns) {{ spin(ns); }}"));
-        }
+        out.text += &writer.defined;
         out.line("");
     }
-    if body.contains("busy(") {
+    if body.contains("    busy(") {
         out.text += BUSY;
         out.line("");
     }
-    if body.contains("host_fn") {
+    if body.contains(", host_fn, nullptr);") {
         out.line("static void CUDART_CB host_fn(void *) {}");
         out.line("");
     }
@@ -200,20 +102,19 @@ struct Writer<'a> {
     turns: Turns,
     captured: BTreeSet<usize>,
     out: Lines,
-    /// Kernels by their name here and in the program.
-    kernels: Vec<(String, String)>,
+    /// What kernels are called here, by their name in the program.
+    kernels: BTreeMap<String, String>,
+    /// What defines them.
+    defined: String,
+    capture_mode: &'static str,
 }
 
 /// The commands on a stream that is captured at that point of the list.
 fn captured(program: &Program) -> BTreeSet<usize> {
-    let mut capturing = BTreeSet::new();
+    let mut captured = Captured::default();
     let is_captured = |(index, command): (usize, &Command)| {
-        match command.op {
-            Op::CaptureBegin { stream } => _ = capturing.insert(stream),
-            Op::CaptureEnd { stream, .. } => _ = capturing.remove(&stream),
-            _ => {}
-        }
-        command.op.stream().is_some_and(|stream| capturing.contains(&stream)).then_some(index)
+        captured.step(&command.op);
+        captured.has(&command.op).then_some(index)
     };
     program.commands().iter().enumerate().filter_map(is_captured).collect()
 }
@@ -331,6 +232,7 @@ impl Writer<'_> {
             // Each device has its own stream 0: that of the current one is meant.
             op => op
                 .stream()
+                .or_else(|| self.home(op))
                 .filter(|&id| legacy_device(self.program.names().stream(id)).is_some())
                 .map(|id| self.ids.devices[id.index()]),
         };
@@ -352,6 +254,21 @@ impl Writer<'_> {
         }
     }
 
+    /// What a pool gets back is free in the order of its home stream.
+    fn home(&self, op: &Op) -> Option<StreamId> {
+        match op {
+            Op::Free { buffer, via: FreeVia::Pool | FreeVia::RawPool, .. } => {
+                self.ids.allocs[buffer.index()].as_ref()?.stream
+            }
+            _ => None,
+        }
+    }
+
+    /// The host does not reach memory of a device.
+    fn is_far(&self, region: &Region) -> bool {
+        self.ids.allocs[region.buffer.index()].as_ref().is_some_and(|alloc| alloc.space == Space::Device)
+    }
+
     /// The call, and whether it needs words; `None` where there is none.
     fn call(&mut self, command: &Command, index: usize) -> Option<(String, bool)> {
         let ids = &self.ids;
@@ -362,7 +279,8 @@ impl Writer<'_> {
                 let flags = if *kind == StreamKind::NonBlocking { "NonBlocking" } else { "Default" };
                 needs_words = *kind == StreamKind::PerThread;
                 let stream = self.stream(*stream);
-                match priority {
+                // As far as an `int` goes: beyond its ends all are alike.
+                match (*priority).clamp(i32::MIN.into(), i32::MAX.into()) {
                     0 => format!("cudaStreamCreateWithFlags(&{stream}, cudaStream{flags});"),
                     n => format!("cudaStreamCreateWithPriority(&{stream}, cudaStream{flags}, {n});"),
                 }
@@ -392,9 +310,7 @@ impl Writer<'_> {
                 let name = &ids.buffers[buffer.index()];
                 let alloc = ids.allocs[buffer.index()].as_ref();
                 let space = alloc.map(|alloc| alloc.space);
-                // What a pool gets back is free in the order of its home stream.
-                let is_pool = matches!(via, FreeVia::Pool | FreeVia::RawPool);
-                let home = alloc.and_then(|alloc| alloc.stream).filter(|_| is_pool);
+                let home = self.home(&command.op);
                 needs_words = matches!(via, FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool);
                 match (via, space, stream.or(home)) {
                     (FreeVia::Unregister, ..) => format!("cudaHostUnregister({name});"),
@@ -440,9 +356,15 @@ impl Writer<'_> {
                     _ => return None,
                 }
             }
+            Op::HostRead { region, .. } | Op::HostWrite { region, .. } if self.is_far(region) => return None,
+            Op::HostCopy { dst, src } if self.is_far(dst) || self.is_far(src) => return None,
             Op::HostWrite { region, .. } if region.span.is_range() => {
                 needs_words = true;
                 format!("memset({}, 0, {});", self.at(region), region.span.elem())
+            }
+            Op::HostRead { region, .. } if region.span.is_empty() => {
+                needs_words = true;
+                format!("(void)({});", self.at(region))
             }
             Op::HostRead { region, .. } => {
                 needs_words = true;
@@ -456,7 +378,10 @@ impl Writer<'_> {
             Op::EventCreate { event: id } => create_event(event(*id)),
             Op::EventDestroy { event: id } => format!("cudaEventDestroy({});", event(*id)),
             Op::Record { event: id, stream } => {
-                format!("cudaEventRecord({}, {});", event(*id), self.stream(*stream))
+                let (event, on) = (event(*id), self.stream(*stream));
+                needs_words = ids.moved.contains(&index);
+                let again = format!("cudaEventDestroy({event}); {} ", create_event(event));
+                format!("{}cudaEventRecord({event}, {on});", if needs_words { &again } else { "" })
             }
             Op::Wait { stream, event: id } => {
                 format!("cudaStreamWaitEvent({}, {}, 0);", self.stream(*stream), event(*id))
@@ -472,6 +397,10 @@ impl Writer<'_> {
                 asked(&format!("cudaStreamQuery({})", self.stream(*stream)), *ready)
             }
             Op::DeviceSync { .. } => "cudaDeviceSynchronize();".to_owned(),
+            Op::ThreadJoin { .. } if ids.idle_joins.contains(&index) => {
+                needs_words = true;
+                ";".to_owned()
+            }
             Op::ThreadJoin { thread } => format!("{}.join();", ids.threads[thread.index()]),
             Op::Signal { channel } => match &self.counted.counts[channel.index()] {
                 Some(counts) => {
@@ -495,14 +424,17 @@ impl Writer<'_> {
             }
             Op::HostCopy { dst, src } if dst.span.is_range() && src.span.is_range() => {
                 let n = dst.span.elem().min(src.span.elem());
-                format!("memcpy({}, {}, {n});", self.at(dst), self.at(src))
+                // Only this one may overlap.
+                let how = if dst.buffer == src.buffer { "memmove" } else { "memcpy" };
+                format!("{how}({}, {}, {n});", self.at(dst), self.at(src))
             }
             Op::HostWork { time, cost } => {
                 needs_words = cost.is_some() || command.label.is_some();
                 format!("busy({});", time.0)
             }
             Op::CaptureBegin { stream } => {
-                format!("cudaStreamBeginCapture({}, cudaStreamCaptureModeGlobal);", self.stream(*stream))
+                let (stream, mode) = (self.stream(*stream), self.capture_mode);
+                format!("cudaStreamBeginCapture({stream}, cudaStreamCaptureMode{mode});")
             }
             Op::CaptureEnd { stream, graph } => {
                 let graph = &ids.graphs[graph.index()];
@@ -521,28 +453,15 @@ impl Writer<'_> {
 
     /// The kernel that stands for one of this name.
     fn kernel(&mut self, label: &str) -> String {
-        if let Some((ident, _)) = self.kernels.iter().find(|(_, of)| of == label) {
+        if let Some(ident) = self.kernels.get(label) {
             return ident.clone();
         }
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let base: String = label.chars().map(word).collect();
-        let base =
-            if base.starts_with(|c: char| c.is_ascii_alphabetic()) { base } else { format!("k_{base}") };
-        let ids = &self.ids;
-        let named = [&ids.streams, &ids.buffers, &ids.events, &ids.threads, &ids.channels, &ids.graphs];
-        let is_taken = |name: &String| {
-            RESERVED.contains(&name.as_str())
-                || named.iter().any(|list| list.contains(name))
-                || self.ids.taken.contains_key(name)
-                || self.kernels.iter().any(|(other, _)| other == name)
-        };
-        let mut ident = base.clone();
-        let mut n = 1;
-        while is_taken(&ident) {
-            n += 1;
-            ident = format!("{base}_{n}");
-        }
-        self.kernels.push((ident.clone(), label.to_owned()));
+        let is_named = label.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_plain = is_named && !is_foreign(label) && !is_type(label);
+        let base = if is_plain { label.to_owned() } else { format!("k_{label}") };
+        let ident = unique(&mut self.ids.taken, &base);
+        self.defined += &format!("__global__ void {ident}(long long ns) {{ spin(ns); }}\n");
+        self.kernels.insert(label.to_owned(), ident.clone());
         ident
     }
 
@@ -610,6 +529,22 @@ impl Writer<'_> {
             format!("cudaMemcpy2D{suffix}({dst}, {to}, {src}, {from}, {width}, {height}, {kind}{on});")
         })
     }
+}
+
+/// Whether it may be a macro, or what CUDA's header declares.
+fn is_foreign(name: &str) -> bool {
+    let is_upper = name.starts_with(|c: char| c.is_ascii_uppercase())
+        && !name.contains(|c: char| c.is_ascii_lowercase());
+    is_upper && 2 < name.len() || name.starts_with("cuda")
+}
+
+/// Whether it may be a type of the headers, which a variable may hide but a kernel not be called.
+fn is_type(name: &str) -> bool {
+    let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let scalar = scalar.strip_prefix('u').unwrap_or(scalar);
+    let is_vector = scalar != name
+        && matches!(scalar, "char" | "short" | "int" | "long" | "longlong" | "float" | "double");
+    is_vector || name.ends_with("_t")
 }
 
 /// What was seen ready was waited for.

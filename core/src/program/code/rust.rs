@@ -8,16 +8,12 @@ use crate::program::command::*;
 use crate::program::names::legacy_device;
 use crate::units::Nanos;
 
-const RESERVED: &[&str] = &[
-    "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
-    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "kib", "let", "loop",
-    "macro", "match", "mib", "mod", "move", "mut", "override", "p", "priv", "program", "pub", "ref",
-    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof", "union",
-    "unsafe", "unsized", "us", "use", "virtual", "where", "while", "yield",
-];
+const RESERVED: &str = "Bytes Err Nanos None Ok Self Some abstract as async await become box break const continue crate do dyn else enum \
+    extern false final fn for gen if impl in kib let loop macro match mib mod move mut override p priv program pub ref return self static \
+    struct super trait true try type typeof union unsafe unsized us use virtual where while yield";
 
 pub(super) fn write(program: &Program) -> String {
-    let ids = Idents::of(program, RESERVED);
+    let ids = Idents::of(program, RESERVED, |_| false);
     let seen = [ids.streams.len(), ids.events.len(), ids.threads.len(), ids.channels.len()];
     let mut writer = Writer { program, out: Lines::new("//"), ids, seen: seen.map(|n| vec![false; n]) };
     writer.seen[2][0] = true;

@@ -1,60 +1,16 @@
 //! Programs in Python, with PyTorch.
 
 use super::turns::Turns;
-use super::{Counted, Idents, Lines, micros, told, unique};
-use crate::memory::Dtype;
-use crate::ordered::{BTreeMap, CollectVec, sort};
+use super::{Counted, Idents, Lines, is_relaxed, micros, told, unique};
+use crate::memory::{Dtype, Span};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
 
-const RESERVED: &[&str] = &[
-    "False",
-    "None",
-    "Signals",
-    "True",
-    "and",
-    "as",
-    "assert",
-    "async",
-    "await",
-    "break",
-    "busy",
-    "class",
-    "continue",
-    "def",
-    "del",
-    "elif",
-    "else",
-    "except",
-    "finally",
-    "for",
-    "from",
-    "global",
-    "if",
-    "import",
-    "in",
-    "is",
-    "kernel",
-    "lambda",
-    "len",
-    "nonlocal",
-    "not",
-    "or",
-    "pass",
-    "print",
-    "queue",
-    "raise",
-    "return",
-    "round",
-    "threading",
-    "time",
-    "torch",
-    "try",
-    "while",
-    "with",
-    "yield",
-];
+const RESERVED: &str = "False None Signals True and as assert async await break busy class continue def del elif else except finally for from \
+    global if import in is kernel lambda len nonlocal not or pass print queue raise return round threading time torch try \
+    while with yield";
 
 const KERNEL: &str = "\
 def kernel(us):
@@ -84,11 +40,14 @@ class Signals:
 ";
 
 pub(super) fn write(program: &Program) -> String {
-    let mut ids = Idents::of(program, RESERVED);
-    let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
+    let mut ids = Idents::of(program, RESERVED, |_| false);
+    let turns = Turns::of(program, &mut ids);
     let counted = Counted::of(program, &mut ids);
     let captures = captures(program);
-    let mut writer = Writer { program, ids, counted, turns, captures, out: Lines::new("#") };
+    let capture_mode = if is_relaxed(program, true) { "capture_error_mode=\"relaxed\"" } else { "" };
+    let late = late(program);
+    let mut writer =
+        Writer { program, ids, counted, turns, captures, capture_mode, late, out: Lines::new("#") };
     for turn in writer.turns.told.values() {
         writer.out.line(&format!("{turn} = threading.Event()"));
     }
@@ -106,6 +65,14 @@ pub(super) fn write(program: &Program) -> String {
     writer.thread(ThreadId::FIRST);
     let body = writer.out.text;
     let mut out = Lines::new("#");
+    // Python looks for its text's encoding in the first two lines, comments of ours among them; the first that it finds is it.
+    if [Some(&program.title), program.machine.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|text| text.contains("coding"))
+    {
+        out.tell("coding: utf-8");
+    }
     out.head(program, "Kernels stand for theirs: they take the time, not the bytes.");
     for module in ["queue", "threading", "time"] {
         let is_meant = match module {
@@ -135,7 +102,40 @@ struct Writer<'a> {
     turns: Turns,
     /// The graph that each capture becomes, by the command that begins it.
     captures: BTreeMap<usize, GraphId>,
+    capture_mode: &'static str,
+    /// The commands that use what is freed: its name is gone.
+    late: BTreeSet<usize>,
     out: Lines,
+}
+
+fn late(program: &Program) -> BTreeSet<usize> {
+    let mut freed = BTreeSet::new();
+    let is_late = |(index, command): (usize, &Command)| {
+        let (reads, writes) = command.op.regions();
+        let is_late = match &command.op {
+            Op::Free { buffer, via, .. } => {
+                // What is unregistered keeps its name.
+                if *via != FreeVia::Unregister {
+                    freed.insert(*buffer);
+                }
+                false
+            }
+            Op::RecordStream { buffer, .. } => freed.contains(buffer),
+            _ => {
+                let is_moved = matches!(
+                    command.op,
+                    Op::Copy(_)
+                        | Op::HostCopy { .. }
+                        | Op::Memset { .. }
+                        | Op::HostRead { .. }
+                        | Op::HostWrite { .. }
+                );
+                is_moved && reads.iter().chain(writes).any(|region| freed.contains(&region.buffer))
+            }
+        };
+        is_late.then_some(index)
+    };
+    program.commands().iter().enumerate().filter_map(is_late).collect()
 }
 
 /// A capture is ended by the next command that ends one on its stream.
@@ -172,7 +172,8 @@ impl Writer<'_> {
         let words = told(self.program, command, index);
         if let Op::ThreadSpawn { thread } = command.op {
             let name = self.ids.threads[thread.index()].clone();
-            self.out.line(&format!("def {name}_calls():"));
+            let calls = unique(&mut self.ids.taken, &format!("{name}_calls"));
+            self.out.line(&format!("def {calls}():"));
             self.out.depth += 1;
             let made = self.made(thread);
             if !made.is_empty() {
@@ -181,12 +182,12 @@ impl Writer<'_> {
             }
             self.thread(thread);
             // Comments alone are no body.
-            let calls = &self.ids.calls[thread.index()];
-            if !calls.iter().any(|&k| self.call(&self.program.commands()[k], k).is_some()) {
+            let own = &self.ids.calls[thread.index()];
+            if !own.iter().any(|&k| self.call(&self.program.commands()[k], k).is_some()) {
                 self.out.line("pass");
             }
             self.out.depth -= 1;
-            self.out.line(&format!("{name} = threading.Thread(target={name}_calls)"));
+            self.out.line(&format!("{name} = threading.Thread(target={calls})"));
             self.out.line(&format!("{name}.start()"));
             return;
         }
@@ -209,6 +210,7 @@ impl Writer<'_> {
             Op::EventCreate { event } | Op::EventDestroy { event } => {
                 Some(ids.events[event.index()].as_str())
             }
+            Op::Record { event, .. } if ids.moved.contains(&k) => Some(ids.events[event.index()].as_str()),
             Op::CaptureBegin { .. } => self.captured(k),
             _ => None,
         };
@@ -239,11 +241,15 @@ impl Writer<'_> {
         let ids = &self.ids;
         let event = |id: EventId| ids.events[id.index()].as_str();
         let mut needs_words = false;
+        if self.late.contains(&index) {
+            return None;
+        }
         let call = match &command.op {
             Op::Stream { stream, dev, kind, priority, .. } => {
-                // Streams of PyTorch are non-blocking.
-                needs_words = *kind != StreamKind::NonBlocking;
-                let priority = if *priority == 0 { String::new() } else { format!(", priority={priority}") };
+                // Streams of PyTorch are non-blocking, and none has a priority below the usual one.
+                let taken = (*priority).clamp(i32::MIN.into(), 0);
+                needs_words = *kind != StreamKind::NonBlocking || taken != *priority;
+                let priority = if taken == 0 { String::new() } else { format!(", priority={taken}") };
                 format!("{} = torch.cuda.Stream(device={dev}{priority})", self.stream(*stream))
             }
             Op::Alloc(alloc) => {
@@ -277,17 +283,22 @@ impl Writer<'_> {
                 let orders_more =
                     copy.sync && from == Some((Space::Pageable, 0)) && self.is_on_device(&copy.dst)
                         || self.is_on_device(&copy.dst) && self.is_on_device(&copy.src) && to != from;
-                // Between host tensors it is the thread's own copy, which waits for no stream.
-                let is_own = !self.is_on_device(&copy.dst) && !self.is_on_device(&copy.src);
-                needs_words = copy.peer || copy.untracked || orders_more || is_own;
+                // Between host tensors it is the thread's own copy, which waits for no stream; so is what makes rows of host
+                // memory one piece.
+                let on_host = [&copy.dst, &copy.src].into_iter().filter(|side| !self.is_on_device(side));
+                let is_own =
+                    on_host.clone().count() == 2 || on_host.into_iter().any(|side| !side.span.is_range());
+                let is_apart = self.is_apart(copy.stream, &copy.dst) || self.is_apart(copy.stream, &copy.src);
+                needs_words = copy.peer || copy.untracked || orders_more || is_own || is_apart;
                 self.on(copy.stream, &call)
             }
             Op::Memset { stream, dst, value, .. } => {
                 // Of host memory it is the thread's own work.
-                needs_words = !self.is_on_device(dst);
+                needs_words = !self.is_on_device(dst) || self.is_apart(*stream, dst);
                 self.on(*stream, &format!("{}.fill_({value})", self.part(dst)?))
             }
             Op::HostRead { region, expect: Some(Contents::Fill { dtype, value }) } => {
+                needs_words = self.is_on_device(region);
                 let typed = self.typed(region, *dtype)?;
                 format!("assert ({typed} == {}).all()", held(*dtype, *value))
             }
@@ -296,15 +307,22 @@ impl Writer<'_> {
                 format!("{}.sum()", self.part(region)?)
             }
             Op::HostWrite { region, contents: Some(Contents::Fill { dtype, value }) } => {
+                needs_words = self.is_on_device(region);
                 format!("{}.fill_({})", self.typed(region, *dtype)?, held(*dtype, *value))
             }
             Op::HostWrite { region, contents } => {
-                needs_words = contents.is_some();
+                needs_words = contents.is_some() || self.is_on_device(region);
                 format!("{}.fill_(1)", self.part(region)?)
             }
             Op::EventCreate { event: id } => format!("{} = torch.cuda.Event()", event(*id)),
             Op::EventDestroy { event: id } => format!("del {}", event(*id)),
-            Op::Record { event: id, stream } => format!("{}.record({})", event(*id), self.stream(*stream)),
+            Op::Record { event: id, stream } => {
+                let (event, on) = (event(*id), self.stream(*stream));
+                needs_words = ids.moved.contains(&index);
+                let again =
+                    if needs_words { format!("{event} = torch.cuda.Event(); ") } else { String::new() };
+                format!("{again}{event}.record({on})")
+            }
             Op::Wait { stream, event: id } => format!("{}.wait_event({})", self.stream(*stream), event(*id)),
             Op::EventSync { event: id } => format!("{}.synchronize()", event(*id)),
             Op::EventQuery { event: id, ready } => {
@@ -317,6 +335,10 @@ impl Writer<'_> {
                 asked(&self.stream(*stream), *ready)
             }
             Op::DeviceSync { dev } => format!("torch.cuda.synchronize({dev})"),
+            Op::ThreadJoin { .. } if ids.idle_joins.contains(&index) => {
+                needs_words = true;
+                "pass".to_owned()
+            }
             Op::ThreadJoin { thread } => format!("{}.join()", ids.threads[thread.index()]),
             Op::Signal { channel } => match &self.counted.counts[channel.index()] {
                 Some(counts) => format!("{}.signal()", counts[&command.thread.index()]),
@@ -331,14 +353,17 @@ impl Writer<'_> {
                 if waits.is_empty() { "pass".to_owned() } else { waits.join("; ") }
             }
             Op::HostSleep { micros } => format!("time.sleep({micros}e-6)"),
-            Op::HostCopy { dst, src } => self.copy_into(dst, src, "")?,
+            Op::HostCopy { dst, src } => {
+                needs_words = self.is_on_device(dst) || self.is_on_device(src);
+                self.copy_into(dst, src, "")?
+            }
             Op::HostWork { time, cost } => {
                 needs_words = cost.is_some() || command.label.is_some();
                 format!("busy({})", micros(time.0))
             }
             Op::CaptureBegin { stream } => {
                 let graph = self.captured(index)?;
-                let call = format!("{graph}.capture_begin()");
+                let call = format!("{graph}.capture_begin({})", self.capture_mode);
                 self.out_graph(graph, &self.on(*stream, &call))
             }
             Op::CaptureEnd { stream, graph } => {
@@ -412,26 +437,34 @@ impl Writer<'_> {
         matches!(self.place(region), Some((Space::Device | Space::Managed, _)))
     }
 
-    /// `dst.copy_(src)`, in rows where one side has gaps; `None` where the two differ in size.
+    /// Whether a region is of another device than a stream: it is that device's current stream that counts.
+    fn is_apart(&self, stream: StreamId, region: &Region) -> bool {
+        self.is_on_device(region)
+            && self.place(region).is_some_and(|(_, dev)| dev != self.ids.devices[stream.index()])
+    }
+
+    /// `dst.copy_(src)`, in rows where one side has gaps; `None` where the two differ in size, and where PyTorch sees that one byte
+    /// would be written twice, or read and written.
     fn copy_into(&self, dst: &Region, src: &Region, how: &str) -> Option<String> {
+        let is_dense =
+            |span: &Span| span.bounds().is_none_or(|(from, to)| n_bytes(span) == (to - from).into());
+        let meet = |a: (i64, i64), b: (i64, i64)| a.0 < b.1 && b.0 < a.1 && a != b;
+        let bounds = dst.span.bounds().zip(src.span.bounds());
+        let is_mixed = dst.buffer == src.buffer && is_dense(&dst.span) && is_dense(&src.span);
+        let is_again = dst.span.dims().iter().any(|dim| dim.stride == 0 && 1 < dim.count);
+        if is_mixed && bounds.is_some_and(|(a, b)| meet(a, b)) || is_again && !dst.span.is_empty() {
+            return None;
+        }
         let shape = |region: &Region| {
             let dims = region.span.dims().iter().map(|d| d.count);
             dims.chain([region.span.elem()]).map(|n| n.to_string()).collect_vec().join(", ")
-        };
-        let n = |region: &Region| {
-            region
-                .span
-                .dims()
-                .iter()
-                .map(|d| i128::from(d.count))
-                .chain([region.span.elem().into()])
-                .product::<i128>()
         };
         let (to, from) = (self.part(dst)?, self.part(src)?);
         if shape(dst) == shape(src) {
             Some(format!("{to}.copy_({from}{how})"))
         } else {
-            (n(dst) == n(src)).then(|| format!("{to}.copy_({from}.reshape({}){how})", shape(dst)))
+            (n_bytes(&dst.span) == n_bytes(&src.span))
+                .then(|| format!("{to}.copy_({from}.reshape({}){how})", shape(dst)))
         }
     }
 
@@ -468,6 +501,12 @@ impl Writer<'_> {
         let part = self.part(region).filter(|_| fits)?;
         Some(format!("{part}.view({})", torch_dtype(dtype)))
     }
+}
+
+/// Bytes of a span, those that it has twice counted twice.
+fn n_bytes(span: &Span) -> i128 {
+    // A stride of 0 goes any number of times over its byte.
+    span.dims().iter().fold(span.elem().into(), |n: i128, dim| n.saturating_mul(dim.count.into()))
 }
 
 /// What was seen ready was waited for.

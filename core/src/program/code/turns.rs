@@ -5,6 +5,7 @@
 //! goes on a stream; an event is recorded and waited for. Where a spawn, a join or a channel orders them already, nothing is
 //! added.
 
+use super::{Captured, Idents, unique};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
 use crate::program::command::*;
@@ -63,12 +64,17 @@ struct Finder<'a> {
     sent: Vec<Last>,
     /// Who made something or put something there, and who looked.
     seen: BTreeMap<Shared, [Last; 2]>,
+    captured: Captured,
+    /// Of each thread its last call so far.
+    called: Last,
+    /// Of each thread its last call of all.
+    calls: &'a [Vec<usize>],
     awaited: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Turns {
     /// `name` gives a turn its name.
-    pub(super) fn of(program: &Program, devices: &[u32], mut name: impl FnMut() -> String) -> Turns {
+    pub(super) fn of(program: &Program, ids: &mut Idents) -> Turns {
         let names = program.names();
         let n_threads = names.threads.names().count();
         if n_threads < 2 {
@@ -83,11 +89,14 @@ impl Turns {
         }
         let mut finder = Finder {
             program,
-            devices,
+            devices: &ids.devices,
             is_blocking,
             knows: vec![Last::new(); n_threads],
             sent: vec![Last::new(); names.n_channels()],
             seen: BTreeMap::new(),
+            captured: Captured::default(),
+            called: Last::new(),
+            calls: &ids.calls,
             awaited: BTreeMap::new(),
         };
         for (index, command) in program.commands().iter().enumerate() {
@@ -95,7 +104,8 @@ impl Turns {
         }
         let awaited = finder.awaited;
         let told: BTreeSet<usize> = awaited.values().flatten().copied().collect();
-        Turns { told: told.into_iter().map(|index| (index, name())).collect(), awaited }
+        let named = |index| (index, unique(&mut ids.taken, "turn"));
+        Turns { told: told.into_iter().map(named).collect(), awaited }
     }
 }
 
@@ -105,11 +115,24 @@ impl Finder<'_> {
         for (shared, part) in self.parts(&command.op) {
             self.touch(shared, part, me, index);
         }
+        self.captured.step(&command.op);
+        self.called.insert(me, index);
         match command.op {
             Op::ThreadSpawn { thread } => {
                 let mut knows = self.knows[me].clone();
                 knows.insert(me, index);
                 self.knows[thread.index()] = knows;
+            }
+            // A thread that calls on is not waited for to its end, but as far as it is.
+            Op::ThreadJoin { thread }
+                if self.calls[thread.index()].last().is_some_and(|&last| index < last) =>
+            {
+                let other = thread.index();
+                if let Some(&last) = self.called.get(&other)
+                    && self.knows[me].insert(other, last).is_none_or(|known| known < last)
+                {
+                    self.awaited.entry(index).or_default().push(last);
+                }
             }
             Op::ThreadJoin { thread } => {
                 let mut knows = std::mem::take(&mut self.knows[thread.index()]);
@@ -144,14 +167,24 @@ impl Finder<'_> {
             }
         };
         match op {
-            Op::Stream { stream, .. } | Op::StreamDestroy { stream } => {
+            Op::Stream { stream, dev, .. } => {
                 parts.push((Shared::Stream(stream.index()), Alone));
+                // From now on stream 0 waits for it, and so for what was before it.
+                parts.extend(self.is_blocking[stream.index()].then_some((Shared::Default(*dev), Looks)));
             }
+            Op::StreamDestroy { stream } => parts.push((Shared::Stream(stream.index()), Alone)),
             Op::StreamSync { stream } | Op::StreamQuery { stream, .. } => {
                 parts.push((Shared::Stream(stream.index()), Looks));
+                // Stream 0 is waited for with all blocking ones.
+                if legacy_device(self.program.names().stream(*stream)).is_some() {
+                    parts.push((Shared::Default(self.devices[stream.index()]), Collects));
+                }
             }
             Op::CaptureEnd { stream, graph } => {
                 enqueue(*stream);
+                let (streams, events) = self.captured.by(*stream);
+                parts.extend(streams.map(|s| (Shared::Stream(s.index()), Alone)));
+                parts.extend(events.map(|e| (Shared::Event(e.index()), Alone)));
                 parts.push((Shared::Graph(graph.index()), Alone));
             }
             Op::GraphLaunch { stream, graph } => {
@@ -175,7 +208,15 @@ impl Finder<'_> {
             Op::EventSync { event } | Op::EventQuery { event, .. } => {
                 parts.push((Shared::Event(event.index()), Looks));
             }
-            Op::Alloc(alloc) => parts.push((Shared::Buffer(alloc.buffer.index()), Alone)),
+            Op::Alloc(alloc) => {
+                parts.push((Shared::Buffer(alloc.buffer.index()), Alone));
+                parts.extend(alloc.reuse.map(|freed| (Shared::Buffer(freed.index()), Looks)));
+            }
+            // Stands among the work of all devices.
+            Op::Copy(Copy { peer: true, sync: true, .. }) => {
+                let all: BTreeSet<u32> = self.devices.iter().copied().collect();
+                parts.extend(all.into_iter().map(|dev| (Shared::Default(dev), Alone)));
+            }
             Op::Free { buffer, via, .. } => {
                 parts.push((Shared::Buffer(buffer.index()), Alone));
                 // Such a call waits for all work that there is.
