@@ -521,6 +521,32 @@ test("a search goes on in an order and in what was edited, and the address bring
   for (const each of [visit, other]) await each.close();
 });
 
+test("an address with a what-if has the time on screen, and what lies below each other stays so in a window of another size", async () => {
+  const visit = await room.chromium.open(slow, { width: 360, height: 700 });
+  const canvas = await harness.ready(visit.page);
+  await visit.page.evaluate(() => (location.hash = "from=-500000&to=9000000&if=link%3D1"));
+  const below = visit.page.locator(".sl-beside .sl-canvas[data-ready]");
+  await below.waitFor();
+  await until(canvas, (s) => s.end === 9_000_000, "another time");
+  await visit.page.waitForTimeout(600);
+  for (const each of [canvas, below]) assert.deepEqual([(await state(each)).start, (await state(each)).end], [-500_000, 9_000_000]);
+  await visit.close();
+  const long = SLOW.replaceAll(/\bs\b/g, "a_stream_with_a_long_name");
+  const two = await room.chromium.open(await harness.viewed(room.files, "names-below.html", room.files.write("short.txt", SLOW), room.files.write("long.txt", long)), { width: 360, height: 700 });
+  const above = await harness.ready(two.page);
+  await two.page.keyboard.press("c");
+  const other = two.page.locator(".sl-beside .sl-canvas[data-ready]");
+  await other.waitFor();
+  for (const width of [1440, 500, 1100]) {
+    await two.page.setViewportSize({ width, height: 800 });
+    await harness.eventually(async () => Math.abs((await above.boundingBox()).width - (await other.boundingBox()).width) < 2 && (await state(above)).x === (await state(other)).x, `not below each other at ${width}`);
+    const room = await state(above);
+    await two.page.waitForTimeout(200);
+    assert.deepEqual([(await state(above)).x, (await state(other)).x], [room.x, room.x], `at ${width}`);
+  }
+  await two.close();
+});
+
 test("what had the focus and is gone leaves it to the picture, and what scrolls does so by keys", async () => {
   const visit = await room.chromium.open(page, { width: 1200, height: 600 });
   await harness.ready(visit.page);

@@ -376,7 +376,7 @@ impl Viewer {
         let told = match &self.screen {
             Some(Screen::Time(app)) => format!("{} {} {}", self.n_opened, app.searches(), app.marks().len()),
             Some(Screen::Memory(app)) => {
-                let moment = app.over_time().map(crate::memory::past::OverTime::moment);
+                let moment = app.over_time().map(|over| (over.main().0, over.moment()));
                 format!("{} {moment:?} {:?}", self.n_opened, app.selected())
             }
             None => self.n_opened.to_string(),

@@ -220,7 +220,7 @@ impl OverTime {
     }
 
     /// The device whose moments count until something is chosen on another.
-    pub(crate) fn usual(&self) -> usize {
+    pub fn usual(&self) -> usize {
         self.histories[self.usual].0
     }
 

@@ -33,6 +33,12 @@ const beside = (view, place) => {
     const room = Math.max(...all.map((each) => each.widen(0) ?? 0));
     if (all.length > 1) for (const each of all) each.widen(room);
   };
+  /** Another item, a program that was edited, lanes by something else, another window: names may take other room in either. */
+  const leveling = () => {
+    const now = [place, root].map((one) => one.querySelector(".sl-canvas").dataset.plotX).join();
+    if (leveled !== now) level([view, other]);
+    leveled = now;
+  };
   /** One point in time for both: who moved it since it was looked at last leads. */
   const together = (a, b, k) => {
     const at = a.wall();
@@ -133,9 +139,11 @@ const beside = (view, place) => {
             if (!below.hidden) use(true);
           }, 300);
           // The address has the moment of a snapshot.
-          if (!pane.hidden && pair.drawn(other)) note();
+          if (pane.hidden) return;
+          if (pair.drawn(other)) note();
+          leveling();
           // Who is pointed at leads.
-          if (pane.hidden || !pane.matches(":hover, :focus-within")) return;
+          if (!pane.matches(":hover, :focus-within")) return;
           same(other, view, -shift);
           together(other, view, 1);
         }),
@@ -214,10 +222,7 @@ const beside = (view, place) => {
       fit();
       offer();
       pair.drawn(other);
-      // Another item, a program that was edited, lanes by something else: the names of the first may take other room.
-      const { plotX } = place.querySelector(".sl-canvas").dataset;
-      if (leveled !== plotX) level([view, other]);
-      leveled = plotX;
+      leveling();
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);
@@ -463,8 +468,10 @@ const program = (view, place, second, packed) => {
     });
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(guess));
-  ask.addEventListener("toggle", guess);
+  let reset = 0;
+  form.addEventListener("reset", () => (reset = setTimeout(guess)));
+  // Opened to ask what an address does, it has asked.
+  ask.addEventListener("toggle", () => ask.open !== second.is("what-if") && guess());
 
   const isSet = (control) => control.name && (control.type === "checkbox" ? control.checked : control.value !== (control.options?.[0].value ?? control.defaultValue));
 
@@ -490,6 +497,8 @@ const program = (view, place, second, packed) => {
     again(words) {
       if (!words && !second.is("what-if")) return;
       form.reset();
+      // Asked at once below: later it would move what an address shows.
+      clearTimeout(reset);
       for (const [name, value] of new URLSearchParams(words)) {
         const control = form.elements.namedItem(name);
         if (control?.type === "checkbox") control.checked = true;

@@ -580,7 +580,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
   return {
     show,
     edits: text.edits,
-    size: () => `${canvas.width} ${canvas.height}`,
+    size: () => `${canvas.width} ${canvas.height} ${canvas.dataset.plotWidth}`,
     words() {
       const [now, [start, end], { slice, at, range, lanes, zeroNs, order, moment, scroll }] = [new URLSearchParams(), view.times(), canvas.dataset];
       const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
