@@ -159,6 +159,32 @@ fn two_traces_are_compared_and_a_limit_ends_with_1() {
     assert!(unknown.err.contains("neither trace has \"speed\""), "{}", unknown.err);
     let wrong = diff(&["step_ns"], "json");
     assert_eq!(wrong.code, 2);
+    // 29 of 100 are 29 %, and no more.
+    std::fs::write(folder.join("c.json"), steps(129)).unwrap();
+    for (limit, code) in [("29%", 0), ("28.9%", 1)] {
+        let limit = format!("h2d_busy_ns>{limit}");
+        assert_eq!(
+            spanlift(&folder, &["diff", "a.json", "c.json", "--fail-if", &limit]).code,
+            code,
+            "{limit}"
+        );
+    }
+}
+
+/// A whole trace beside single steps would be a regression of everything.
+#[test]
+fn a_trace_without_steps_beside_one_with_steps_is_told() {
+    let folder = folder("diff-steps");
+    std::fs::write(folder.join("a.json"), steps(100)).unwrap();
+    std::fs::write(folder.join("whole.json"), steps(100).replace("ProfilerStep#", "step ")).unwrap();
+    let told = "warning: whole.json: one step, where the other trace has more: one without marks `ProfilerStep#N` counts as one\n";
+    for pair in [["a.json", "whole.json"], ["whole.json", "a.json"]] {
+        let ran = spanlift(&folder, &[&["diff"][..], &pair].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (0, told));
+    }
+    for same in ["a.json", "whole.json"] {
+        assert_eq!(spanlift(&folder, &["diff", same, same]).err, "", "{same}");
+    }
 }
 
 /// What a table says of bytes and of their rate is of the same copies, and what is in no figure is told.

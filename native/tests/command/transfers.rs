@@ -24,6 +24,11 @@ fn simulated_rows_have_the_contract_s_fields_and_claim_no_bytes() {
     let rows = told["rows"].as_array().unwrap();
     let tutorial = rows.iter().filter(|r| r["tutorial_row"].is_u64()).count();
     assert_eq!((rows.len() >= 30, tutorial), (true, 16));
+    // Rows that the tutorial lacks say so, as those of the peer's script do.
+    for name in ["tutorial_row", "published_ms"] {
+        let given = rows.iter().filter_map(|row| row.get(name));
+        assert_eq!(given.filter(|value| value.is_null()).count(), rows.len() - 16, "{name}");
+    }
     let texts = ["id", "label", "impl", "direction", "status", "reason", "strategy"];
     let numbers = [
         "count",

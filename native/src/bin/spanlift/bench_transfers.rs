@@ -73,10 +73,9 @@ impl Row {
         put("count", json!(self.count * self.views));
         put("bytes", json!(self.bytes()));
         put("bytes_each", json!(self.each / self.views));
-        if let Some((row, published)) = self.tutorial {
-            put("tutorial_row", json!(row));
-            put("published_ms", json!(published));
-        }
+        // Nothing, where the tutorial has no such row, is said as the peer's script says it.
+        put("tutorial_row", json!(self.tutorial.map(|(row, _)| row)));
+        put("published_ms", json!(self.tutorial.map(|(_, published)| published)));
         object
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Limit {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum More {
     /// Of the first trace's median.
-    Share(f64),
+    Percent(f64),
     Nanoseconds(i128),
 }
 
@@ -41,7 +41,7 @@ impl FromStr for Limit {
         let digits = amount.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(amount.len());
         let number: f64 = amount[..digits].parse().map_err(|_| wrong())?;
         let per = match amount[digits..].trim() {
-            "%" => return Ok(Limit { name: name.trim().to_owned(), more: More::Share(number / 100.0) }),
+            "%" => return Ok(Limit { name: name.trim().to_owned(), more: More::Percent(number) }),
             "ns" => 1.0,
             "us" => 1e3,
             "ms" => 1e6,
@@ -66,7 +66,8 @@ impl Limit {
             ))
         })?;
         let passed = match self.more {
-            More::Share(share) => (change.more as f64) > share * change.a as f64,
+            // Whole percents are exact: what grew by 29 % of 100 ns has not passed 29 %.
+            More::Percent(percent) => 100.0 * change.more as f64 > percent * change.a as f64,
             More::Nanoseconds(ns) => ns < change.more,
         };
         Ok((passed && 0 < change.more).then_some(change))
@@ -84,6 +85,13 @@ struct Report<'a> {
 pub(crate) fn run(args: &DiffArgs, out: &mut Out) -> Result<End, Fail> {
     let (a, b) = (steps(&args.a)?, steps(&args.b)?);
     let found = compare(&a, &b);
+    let [a_is_one, b_is_one] = found.n_steps.map(|n| n == 1);
+    if a_is_one != b_is_one {
+        let place = say::place(if a_is_one { &args.a } else { &args.b });
+        say::warning_line(&format!(
+            "{place}: one step, where the other trace has more: one without marks `ProfilerStep#N` counts as one"
+        ));
+    }
     let mut regressions = Vec::new();
     for limit in &args.fail_if {
         regressions.extend(limit.passed_by(&found)?);
@@ -151,7 +159,7 @@ mod tests {
     #[test]
     fn limits_are_shares_or_times() {
         let limit = |text: &str| text.parse::<Limit>().ok().map(|limit| limit.more);
-        assert_eq!(limit("step_ns>5%"), Some(More::Share(0.05)));
+        assert_eq!(limit("step_ns>5%"), Some(More::Percent(5.0)));
         assert_eq!(limit("step_ns > 1.5 ms"), Some(More::Nanoseconds(1_500_000)));
         assert_eq!(limit("cudaLaunchKernel>7ns"), Some(More::Nanoseconds(7)));
         for wrong in ["step_ns", "step_ns>", "step_ns>5", "step_ns<5%", "step_ns>x%", "step_ns>5h"] {
