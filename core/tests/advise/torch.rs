@@ -248,6 +248,20 @@ fn the_pin_thread_of_a_data_loader() {
     }
 }
 
+/// Every epoch has a loader of its own.
+#[test]
+fn a_loop_has_several_epochs() {
+    for (pin, contract) in [(Pin::No, Race), (Pin::Cached, Safe), (Pin::Slots(Refill::Done), Safe)] {
+        check(contract, Safe, |t| {
+            for _ in 0..3 {
+                t.data_loader(Loader { batches: 4, bytes: mib(1), prefetch: 2, pin }, |t, batch| {
+                    t.tensor_to(batch, cuda(0)).non_blocking();
+                });
+            }
+        });
+    }
+}
+
 /// Who fills a slot again waits for the work on it, wherever that is: on another device, on streams of its own.
 #[test]
 fn a_slot_is_filled_again_when_its_work_is_done_on_any_stream() {

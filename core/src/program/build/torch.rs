@@ -67,6 +67,9 @@ pub struct Torch {
     pools: BTreeMap<u32, Pool>,
     /// Blocks that went back to their allocators, the last one at the end.
     freed: Vec<Freed>,
+    /// How many data loaders there were, and what the names of the present one begin with: nothing for the first.
+    n_loaders: u32,
+    epoch: String,
 }
 
 /// Streams that were handed out.
@@ -412,12 +415,17 @@ impl Torch {
     /// ```
     pub fn data_loader(&mut self, loader: Loader, mut body: impl FnMut(&mut Torch, BufferId)) {
         let ahead = loader.prefetch.max(1);
-        let worker = self.program.spawn("worker");
-        let pin = (loader.pin != Pin::No).then(|| self.program.spawn("pin_memory"));
+        self.n_loaders += 1;
+        if 1 < self.n_loaders {
+            self.epoch = format!("epoch{}.", self.n_loaders);
+        }
+        let epoch = self.epoch.clone();
+        let worker = self.program.spawn(&format!("{epoch}worker"));
+        let pin = (loader.pin != Pin::No).then(|| self.program.spawn(&format!("{epoch}pin_memory")));
         let slots: Vec<BufferId> = match loader.pin {
-            Pin::Slots(_) => {
-                (0..ahead).map(|k| self.program.pinned(&format!("slot{k}"), loader.bytes)).collect_vec()
-            }
+            Pin::Slots(_) => (0..ahead)
+                .map(|k| self.program.pinned(&format!("{epoch}slot{k}"), loader.bytes))
+                .collect_vec(),
             Pin::No | Pin::Cached => Vec::new(),
         };
         // What the training loop did with each batch, for whoever fills its slot again.
@@ -427,7 +435,7 @@ impl Torch {
             batches.push(self.make(i, loader, (worker, pin), &slots, &used));
         }
         for i in 0..loader.batches {
-            let ready = self.program.channel(&format!("ready{i}"));
+            let ready = self.program.channel(&format!("{epoch}ready{i}"));
             self.program.await_signal(ready);
             let batch = batches[i as usize];
             let before = self.program.len();
@@ -441,7 +449,7 @@ impl Torch {
                 let work = self.program.commands()[before..].iter().filter(|c| touches(c.op.regions()));
                 let streams: BTreeSet<StreamId> = work.filter_map(|c| c.op.stream()).collect();
                 used.push(streams.into_iter().map(|stream| self.program.event_after(stream)).collect_vec());
-                let free = self.program.channel(&format!("free{i}"));
+                let free = self.program.channel(&format!("{epoch}free{i}"));
                 self.program.signal(free);
             }
             if u64::from(i) + u64::from(ahead) < u64::from(loader.batches) {
@@ -463,13 +471,14 @@ impl Torch {
         slots: &[BufferId],
         used: &[Vec<EventId>],
     ) -> BufferId {
+        let epoch = self.epoch.clone();
         let batch = self.by(worker, |t| {
-            let batch = t.empty(Device::Cpu, &format!("batch{i}"), loader.bytes);
+            let batch = t.empty(Device::Cpu, &format!("{epoch}batch{i}"), loader.bytes);
             t.program.host_write(batch, None);
             batch
         });
         let name = if pin.is_some() { "made" } else { "ready" };
-        let made = self.program.channel(&format!("{name}{i}"));
+        let made = self.program.channel(&format!("{epoch}{name}{i}"));
         self.by(worker, |t| t.program.signal(made));
         let Some(pin) = pin else { return batch };
         let before = (i as usize).checked_sub(slots.len()).filter(|_| !slots.is_empty());
@@ -478,7 +487,7 @@ impl Torch {
             let pinned = match loader.pin {
                 Pin::Slots(refill) => {
                     if let Some(before) = before {
-                        let free = t.program.channel(&format!("free{before}"));
+                        let free = t.program.channel(&format!("{epoch}free{before}"));
                         t.program.await_signal(free);
                         if refill == Refill::Done {
                             for &event in &used[before] {
@@ -493,7 +502,7 @@ impl Torch {
                 Pin::No | Pin::Cached => t.pin_memory(batch),
             };
             t.del(batch);
-            let ready = t.program.channel(&format!("ready{i}"));
+            let ready = t.program.channel(&format!("{epoch}ready{i}"));
             t.program.signal(ready);
             pinned
         })
