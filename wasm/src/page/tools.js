@@ -441,7 +441,7 @@ const tools = (view, place, alone, { module, examples }) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
     // In a narrow page the picture of what was chosen stands above the list.
-    if (event.target.closest?.("[data-finding], [data-order]")) part(".sl-body").scrollTop = 0;
+    if (event.target.closest?.("[data-finding], [data-order]")) [part(".sl-body").scrollTop, shows] = [0, null];
   });
   const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
