@@ -479,7 +479,7 @@ test("the address has the device whose moments are counted, also at their end, a
   });
   const alloc = (k, size, time) => ({ action: "alloc", addr: 0x7f0000000000 + k * 2 ** 30, size, stream: 0, time_us: at + time, frames: [] });
   const free = (k, time) => ({ ...alloc(k, 2048, time), action: "free_completed" });
-  const traces = [[alloc(0, 2048, 9)], [alloc(1, 2048, 1), free(1, 2), alloc(1, 2048, 3)]];
+  const traces = [[alloc(0, 2048, 2)], [alloc(1, 2048, 1), free(1, 3), alloc(1, 2048, 4)]];
   const file = room.files.write("two.pickle", pickle({ segments: [device(0), device(1)], device_traces: traces, allocator_settings: {} }));
   const visit = await room.chromium.open(await harness.viewed(room.files, "two-devices.html", file));
   const canvas = await harness.ready(visit.page);

@@ -283,7 +283,7 @@ impl OverTime {
         let n = self.n_events();
         let at = match self.moment {
             at if at < n => format!("event {} of {}", grouped(at), grouped(n)),
-            _ => format!("the end, after {} events", grouped(n)),
+            _ => format!("the end, after {}", text::count(n, "event")),
         };
         match self.main() {
             (device, true) => format!("{at} on cuda:{device}"),

@@ -458,6 +458,15 @@ fn what_moves_nothing_has_no_address() {
 }
 
 #[test]
+fn one_event_is_one() {
+    let mut found = random(3);
+    for (device, events) in found.traces.iter_mut().enumerate() {
+        events.truncate(usize::from(device == 0));
+    }
+    assert_eq!(OverTime::new(found).unwrap().at(), "the end, after 1 event");
+}
+
+#[test]
 fn moments_count_the_device_that_is_followed_from_the_same_time_on() {
     for seed in 0..10 {
         let mut over = OverTime::new(random(seed)).unwrap();
