@@ -1,10 +1,11 @@
 //! Orders of execution as data: named by the steps they hold back, replayed from that name.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
 use super::policy::Policy;
-use crate::hazard::{Relation, StepId};
+use crate::hazard::{Line, Relation, StepId};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 
 /// One step held back until another has run.
@@ -132,27 +133,33 @@ impl Schedule {
         let releases: BTreeSet<usize> = until.values().copied().collect();
         let n = relation.steps().len();
         let (mut order, mut done) = (Vec::with_capacity(n), vec![false; n]);
-        // Steps whose turn has come: held back, or after another one of these.
-        let mut delayed: BTreeSet<usize> = BTreeSet::new();
+        // Steps whose turn has come: held back, or after another one of these. Each stands in the line of its chain, of which
+        // only the first can become free or need be looked at: what comes after a later one comes after the first.
+        let mut lines: BTreeMap<Line, VecDeque<usize>> = BTreeMap::new();
+        let mut firsts: BTreeSet<usize> = BTreeSet::new();
         let (mut next, mut work) = (0, 0u64);
         // Whether one of them may have become free since all were looked at.
         let mut look = false;
         loop {
             let mut is_free = |step: usize, done: &[bool]| {
+                let mut frees = |other: &usize| {
+                    work += 1;
+                    !before(relation, *other, step)
+                };
                 until.get(&step).is_none_or(|&until| done[until])
-                    && delayed.range(..step).all(|&other| {
-                        work += 1;
-                        !before(relation, other, step)
-                    })
+                    && firsts.range(..step).all(&mut frees)
+                    && (!relation.reads_early(step) || lines.values().flatten().all(frees))
             };
-            let freed = if look { delayed.iter().copied().find(|&step| is_free(step, &done)) } else { None };
+            let freed = if look { firsts.iter().copied().find(|&step| is_free(step, &done)) } else { None };
             let step = match freed {
                 Some(step) => step,
                 None if next == n => break,
                 None => {
                     next += 1;
                     if !is_free(next - 1, &done) {
-                        delayed.insert(next - 1);
+                        let line = lines.entry(relation.line(next - 1)).or_default();
+                        line.push_back(next - 1);
+                        firsts.insert(line[0]);
                         look = false;
                         continue;
                     }
@@ -164,13 +171,20 @@ impl Schedule {
             }
             done[step] = true;
             order.push(step);
-            look = (delayed.remove(&step) || releases.contains(&step)) && !delayed.is_empty();
+            let was_delayed = firsts.remove(&step);
+            if was_delayed && let Some(line) = lines.get_mut(&relation.line(step)) {
+                line.pop_front();
+                if let Some(&first) = line.front() {
+                    firsts.insert(first);
+                }
+            }
+            look = (was_delayed || releases.contains(&step)) && !firsts.is_empty();
         }
-        match delayed.iter().find(|step| until.get(step).is_some_and(|&until| !done[until])) {
+        match until.iter().find(|&(&step, &until)| !done[step] && !done[until]) {
             None => Ok(Schedule { order }),
-            Some(&step) => {
+            Some((&step, &until)) => {
                 let id = |k: usize| relation.steps()[k].id;
-                Err(ReplayError::Never { step: id(step), until: id(until[&step]) })
+                Err(ReplayError::Never { step: id(step), until: id(until) })
             }
         }
     }

@@ -82,6 +82,7 @@ pub use fix::Fix;
 pub use found::HazardKind;
 pub use mend::{Mended, mend};
 pub use reach::{OutOfReach, Unreached, unreached};
+pub(crate) use relation::Line;
 pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict, alike};

@@ -130,6 +130,9 @@ impl Step {
     }
 }
 
+/// A chain of steps; of captured ones with the launch and the chain in its graph.
+pub(crate) type Line = (u32, Option<(usize, u32)>);
+
 /// Which steps of a program come before which, on some terms.
 ///
 /// Steps stand in the order of the list, which is itself one of the orders that the relation allows.
@@ -198,6 +201,17 @@ impl<'p> Relation<'p> {
     /// As [`Relation::before`] without that corner: a partial order by itself.
     pub fn surely_before(&self, a: usize, b: usize) -> bool {
         a < b && self.steps[b].knows(&self.steps[a])
+    }
+
+    /// The chain that a step stands in: of two of one chain the later comes after the earlier, and what knows the later knows both.
+    pub(crate) fn line(&self, step: usize) -> Line {
+        let Step { id, clock, inner, .. } = &self.steps[step];
+        (clock.epoch().chain, inner.as_ref().map(|inner| (id.command, inner.epoch().chain)))
+    }
+
+    /// Whether a step comes after what writes its source besides, as [`Relation::before`] says.
+    pub(crate) fn reads_early(&self, step: usize) -> bool {
+        self.steps[step].also.is_some()
     }
 
     /// Whether the step at `a` writes what the call at `b` reads early, and its stream has it before the copy.

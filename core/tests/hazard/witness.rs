@@ -130,6 +130,19 @@ fn every_certain_hazard_of_random_programs_is_shown() {
 }
 
 /// The relation is the reference's: neither has an edge that the other lacks.
+/// What stands behind a held step on its own chain is not compared with every later call, of which there would be 10^9 pairs.
+#[test]
+fn a_race_with_the_far_end_of_a_long_program_is_shown() {
+    let n = 40_000;
+    let text = "device d 8\nstream a, b\n".to_owned() + &"kernel on a reads d\n".repeat(n) + "memset d on b";
+    let program = Program::from_text(&text).unwrap();
+    let report = hazard::check(&program, Mode::Contract).unwrap();
+    let relation = Relation::of(&program, Mode::Contract).unwrap();
+    let found = witness(&relation, &report.hazards[0]).unwrap().unwrap();
+    let held = found.shown[1].schedule.ids(&relation).position(|id| id == found.sites[0]);
+    assert_eq!(held, Some(relation.steps().len() - n));
+}
+
 #[test]
 fn the_relation_is_that_of_the_closure() {
     for seed in 1..=crate::random::n_programs(250) {
