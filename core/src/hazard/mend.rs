@@ -9,6 +9,9 @@ use super::{Certainty, Terms, check};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 use crate::program::{ChannelId, Edit, EventId, Op, Problems, Program};
 
+/// Commands that checks of single changes look at, and as many those of single waits, about.
+const MOST_CHECKED: usize = 1 << 23;
+
 /// A program mended hazard by hazard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mended {
@@ -23,6 +26,7 @@ pub struct Mended {
 /// Mends one hazard after the other until none is left, certain ones first, and takes out what later changes made needless.
 ///
 /// No wait that is in the result can be left out of it without a hazard. Of those that can, waits of host threads go first.
+/// Where more is left than a report lists, all waits stay.
 ///
 /// # Errors
 /// As [`check`].
@@ -31,7 +35,7 @@ pub struct Mended {
 /// A check of the program for many changes at once where the order that it found tells what a check after each would say, as
 /// for plain conflicts between streams and host threads; else one for each change that is tried, at most `limit` that mend and
 /// as many that make no program. One more for each wait that may not be needed. Each change costs steps by the length of the
-/// program.
+/// program: of one of a hundred thousand commands fewer changes are tried than `limit`, so that this ends within seconds.
 ///
 /// ```
 /// use spanlift::Program;
@@ -50,7 +54,7 @@ pub fn mend(program: &Program, terms: impl Into<Terms>, limit: usize) -> Result<
 fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Result<Mended, Problems> {
     let mut report = check(program, terms)?;
     let mut draft = Draft::new(program);
-    let mut n_fixes = 0;
+    let (mut n_fixes, mut n_checked) = (0, 0);
     // A change that makes no program, or changes nothing, is none; others come first then.
     let (mut n_vain, mut vain) = (0, BTreeSet::new());
     let mut made: Vec<Made> = Vec::new();
@@ -73,6 +77,10 @@ fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Resul
             }
         }
         for hazard in surest.into_iter().rev() {
+            n_checked += draft.program.len();
+            if MOST_CHECKED < n_checked {
+                break 'mended;
+            }
             let fix = Fix::of(&draft.program, hazard, terms);
             let mut next = draft.clone();
             next.program = fix.named(&next.program);
@@ -97,7 +105,10 @@ fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Resul
     if !at_once {
         made.fill(None);
     }
-    let report = spare(program, &mut draft, &made, report, terms);
+    // Of a list that ends early it cannot be told whether less order adds to it.
+    if report.complete {
+        report = spare(program, &mut draft, &made, report, terms);
+    }
     let changes: BTreeSet<usize> = draft.origin.iter().filter_map(|origin| origin.change()).collect();
     Ok(Mended { program: renamed(program, &draft), report, n_fixes: changes.len() })
 }
@@ -106,11 +117,13 @@ fn mended(program: &Program, terms: Terms, limit: usize, at_once: bool) -> Resul
 fn spare(old: &Program, draft: &mut Draft, made: &[Made], mut report: Report, terms: Terms) -> Report {
     let is_safe = report.hazards.is_empty() && report.complete;
     let mut is_needed = if is_safe { needed(draft, made, terms) } else { vec![false; draft.origin.len()] };
+    let mut n_checked = 0;
     for is_next in [is_wait_of_thread, is_wait_of_device] {
         let mut at = 0;
         while at < draft.origin.len() {
             let is_open = matches!(draft.origin[at], Origin::New(_)) && !is_needed[at];
-            if is_open && is_next(&draft.program.commands()[at].op) {
+            if is_open && is_next(&draft.program.commands()[at].op) && n_checked < MOST_CHECKED {
+                n_checked += draft.program.len();
                 let edits = without(old, &draft.program, at);
                 let mut less = draft.clone();
                 less.edit(&edits, 0);
@@ -263,6 +276,31 @@ mod tests {
             }
         }
         assert!(n_fixes > 2000 && n_at_once > 500, "{n_fixes} changes, {n_at_once} of them at once");
+    }
+
+    /// Of more hazards than a report lists, it cannot be told which waits are needed: all that were put in stay.
+    #[test]
+    fn changes_stay_where_more_is_left_than_is_listed() {
+        let text = "stream a, b\ndevice d 8\n".to_owned()
+            + &"kernel on a writes d\nkernel on b writes d\n".repeat(300);
+        let program = Program::from_text(&text).unwrap();
+        assert!(!check(&program, Mode::Contract).unwrap().complete);
+        let mended = mend(&program, Mode::Contract, 3).unwrap();
+        assert_eq!((mended.n_fixes, mended.program.len()), (3, program.len() + 6));
+    }
+
+    /// A check after each change takes the longer the longer the program: a thousand of them are not waited for.
+    #[test]
+    fn of_a_long_program_fewer_changes_are_tried_one_by_one() {
+        let head = "stream a, b\nrepeat i 30\ndevice d{i} 8 via malloc_async on a\nmemset d{i} on b\nfree d{i} on a\nend\n";
+        let mended = |n_marks: usize| {
+            let program = Program::from_text(&(head.to_owned() + &"mark\n".repeat(n_marks))).unwrap();
+            mend(&program, Mode::Contract, 1000).unwrap()
+        };
+        let short = mended(0);
+        assert!(short.report.hazards.is_empty() && 30 <= short.n_fixes, "{} changes", short.n_fixes);
+        let n_fixes = mended(MOST_CHECKED / 20).n_fixes;
+        assert!((1..20).contains(&n_fixes), "{n_fixes} changes");
     }
 
     /// A hundred races of two streams take two checks, not hundreds: every wait is known to be needed.
