@@ -247,6 +247,11 @@ fn bad_lines_say_what_was_expected() {
         "mark a\nrepeat i 5\nrepeat k 1000000\nrepeat l 2000001\nmark a\nend\nend\nend",
         &["line 2: the loops unroll to more than 2000000 lines"],
     );
+    // Long lines, which a million rounds would make terabytes of, and an expression that is long to read.
+    for line in [format!("mark {}", "a".repeat(300)), format!("mark {{0*({}i)}}", "i+".repeat(150))] {
+        let told = "line 2: the loops unroll to more than 268435456 bytes";
+        refuses(&format!("\nrepeat i 1000000\n{line}\nend"), &[told]);
+    }
     // Loops around nothing count too; what loops come to is known before the first round where headers hold plain numbers.
     for (count, inner, line) in
         [("100", "mark a", 1), ("100", "repeat j 9\nend", 1), ("{100}", "repeat j 9\nend", 7)]

@@ -117,6 +117,11 @@ impl<'a> Cursor<'a> {
         Ok(Cursor { tokens: lex(line)?, at: 0 })
     }
 
+    /// Tokens of the whole line.
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
     pub(super) fn peek(&self) -> Option<&Token<'a>> {
         self.tokens.get(self.at)
     }

@@ -3,7 +3,9 @@
 use std::io::{BufRead, Read};
 
 use super::lex::{Cursor, Fault, is_word_char};
-use super::repeat::{MAX_UNROLLED, Node, Variable, closes, first_word, substitute, tree, without_comment};
+use super::repeat::{
+    MAX_BYTES, MAX_UNROLLED, MAX_WORDS, Node, Variable, closes, first_word, substitute, tree, without_comment,
+};
 use super::statement::{Statement, fits};
 use crate::ordered::sort_by_key;
 use crate::program::check::problems_above;
@@ -113,6 +115,10 @@ struct Reader<'t, 'u> {
     n_plain: usize,
     /// Lines that loops have unrolled to.
     n_unrolled: usize,
+    /// Words and marks of those lines.
+    n_words: usize,
+    /// Bytes of those lines.
+    n_bytes: usize,
     has_title: bool,
 }
 
@@ -142,7 +148,10 @@ impl Reader<'_, '_> {
                     result
                 } else {
                     self.n_unrolled += 1;
-                    self.line(&substitute(without_comment(text), variables)?, true)
+                    self.n_bytes += text.len();
+                    let now = substitute(without_comment(text), variables)?;
+                    self.n_bytes += now.len().saturating_sub(text.len());
+                    self.line(&now, true)
                 };
                 self.program.note_line(*line);
                 if !had_machine && self.program.machine.is_some() {
@@ -176,15 +185,12 @@ impl Reader<'_, '_> {
         name: String,
         count: i64,
         body: &[Node<'_>],
-        least: usize,
+        least: [usize; 2],
         variables: &mut Vec<Variable>,
     ) -> Result<(), Fault> {
-        let too_long = || format!("the loops unroll to more than {MAX_UNROLLED} lines");
         // Mostly known before the first round; a loop without lines takes no time at all.
-        let least = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(least);
-        if MAX_UNROLLED < least.saturating_add(self.n_unrolled) {
-            return Err(too_long());
-        }
+        let all = least.map(|of_round| usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(of_round));
+        self.unrolls_to(all)?;
         if body.is_empty() {
             return Ok(());
         }
@@ -196,13 +202,27 @@ impl Reader<'_, '_> {
             if !self.nodes(body, variables) {
                 break; // the other rounds would say the same
             }
-            if MAX_UNROLLED < self.n_unrolled.max(self.program.len() - self.n_plain) {
+            if let Err(too_long) = self.unrolls_to([0; 2]) {
                 variables.pop();
-                return Err(too_long());
+                return Err(too_long);
             }
         }
         variables.pop();
         Ok(())
+    }
+
+    /// Whether loops unroll to no more than they may, with so many more lines and bytes.
+    fn unrolls_to(&self, [lines, bytes]: [usize; 2]) -> Result<(), Fault> {
+        let n_lines = self.n_unrolled.saturating_add(lines).max(self.program.len() - self.n_plain);
+        let limits = [
+            (n_lines, MAX_UNROLLED, "lines"),
+            (self.n_words, MAX_WORDS, "words and marks"),
+            (self.n_bytes.saturating_add(bytes), MAX_BYTES, "bytes"),
+        ];
+        match limits.into_iter().find(|(n, most, _)| most < n) {
+            Some((_, most, what)) => Err(format!("the loops unroll to more than {most} {what}")),
+            None => Ok(()),
+        }
     }
 
     fn line(&mut self, text: &str, repeated: bool) -> Result<(), Fault> {
@@ -216,6 +236,7 @@ impl Reader<'_, '_> {
             };
         }
         let mut c = Cursor::new(text)?;
+        self.n_words += if repeated { c.len() } else { 0 };
         if c.mark_ahead(1, ":") {
             let thread = self.thread(c.name("a host thread")?)?;
             c.step();
@@ -251,5 +272,31 @@ impl Reader<'_, '_> {
 
     fn thread(&mut self, name: &str) -> Result<ThreadId, Fault> {
         fits(self.program.names_mut().threads.intern(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that are long by what loop variables become, or by words, are counted as they are read.
+    #[test]
+    fn what_loops_unroll_to_is_bounded_in_words_and_bytes() {
+        let text = "stream s\nrepeat i 9\nrepeat j {i}\nsync s\nend\nend";
+        let read = |before: Reader<'_, '_>| {
+            let mut reader = before;
+            let nodes = tree(text, 1, |_, _| unreachable!("loops are closed"));
+            reader.nodes(&nodes, &mut Vec::new());
+            reader.faults.into_iter().map(|fault| (fault.line, fault.message)).collect::<Vec<_>>()
+        };
+        assert_eq!(read(Reader::default()), []);
+        let room = MAX_WORDS - 36 * 2;
+        assert_eq!(read(Reader { n_words: room, ..Reader::default() }), []);
+        let told = (3, format!("the loops unroll to more than {MAX_WORDS} words and marks"));
+        assert_eq!(read(Reader { n_words: room + 1, ..Reader::default() }), [told]);
+        let room = MAX_BYTES - 36 * "sync s".len();
+        assert_eq!(read(Reader { n_bytes: room, ..Reader::default() }), []);
+        let told = (3, format!("the loops unroll to more than {MAX_BYTES} bytes"));
+        assert_eq!(read(Reader { n_bytes: room + 1, ..Reader::default() }), [told]);
     }
 }

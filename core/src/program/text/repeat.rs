@@ -4,6 +4,10 @@ use super::lex::Fault;
 
 /// Lines that loops may unroll to, and commands that these may add.
 pub(super) const MAX_UNROLLED: usize = 2_000_000;
+/// Words and marks of those lines, each of which becomes many bytes.
+pub(super) const MAX_WORDS: usize = 1 << 25;
+/// Bytes of those lines, as they stand or with what loop variables become.
+pub(super) const MAX_BYTES: usize = 1 << 28;
 /// Loops within loops.
 pub(super) const MAX_DEPTH: usize = 8;
 
@@ -21,8 +25,9 @@ pub(super) enum Node<'a> {
         line: u32,
         header: &'a str,
         body: Vec<Node<'a>>,
-        /// What one round of the body unrolls to at least, as far as the headers in it tell without loop variables.
-        least: usize,
+        /// Lines and bytes that one round of the body unrolls to at least, as far as the headers in it tell without loop
+        /// variables.
+        least: [usize; 2],
     },
 }
 
@@ -33,13 +38,14 @@ impl Node<'_> {
         }
     }
 
-    /// Lines that it unrolls to at least; a loop itself counts as one, so that loops around nothing come to an end.
-    fn least(&self) -> usize {
+    /// Lines and bytes that it unrolls to at least; a loop itself counts as a line, so that loops around nothing come to an end.
+    fn least(&self) -> [usize; 2] {
         match self {
-            Node::Line { .. } => 1,
-            Node::Repeat { header, least, .. } => {
+            Node::Line { text, .. } => [1, text.len()],
+            Node::Repeat { header, least: [lines, bytes], .. } => {
                 let count = without_comment(header).split_whitespace().last().and_then(|n| n.parse().ok());
-                least.saturating_mul(count.unwrap_or(0)).saturating_add(1)
+                let count = count.unwrap_or(0);
+                [lines.saturating_mul(count).saturating_add(1), bytes.saturating_mul(count)]
             }
         }
     }
@@ -72,7 +78,9 @@ pub(super) fn tree<'a>(text: &'a str, first: u32, mut fault: impl FnMut(u32, Fau
                         let body = std::mem::replace(&mut nodes, before);
                         // What lies too deep was told above and is not unrolled.
                         if open.len() < MAX_DEPTH {
-                            let least = body.iter().map(Node::least).fold(0, usize::saturating_add);
+                            let least = body.iter().map(Node::least).fold([0; 2], |sum: [usize; 2], each| {
+                                [0, 1].map(|k| sum[k].saturating_add(each[k]))
+                            });
                             nodes.push(Node::Repeat { line, header, body, least });
                         }
                     }
