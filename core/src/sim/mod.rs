@@ -38,7 +38,7 @@
 //! they begin. What a read expects is compared with what is there ([`Reading`]). At most 1 GiB is carried in all;
 //! buffers without declared contents cost nothing per byte. A memset declares contents too, as does a formula that makes
 //! something of zeros (`y = 3 x + 1`), as long as no kernel without a formula writes to the buffer, and all of these together
-//! add no more than 64 MiB to what is carried.
+//! add no more than 64 MiB to what is carried and are written with no more than 16 GiB in all.
 
 use std::fmt;
 

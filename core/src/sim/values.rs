@@ -28,6 +28,8 @@ use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, O
 const LIMIT: u64 = 1 << 30;
 /// Bytes that memsets may add to those.
 const SET_LIMIT: u64 = 64 << 20;
+/// Bytes that all writes to those may come to.
+const SET_WORK: u64 = 1 << 34;
 /// Of the contents that were written or expected last so many are kept, and so many bytes if they are more than one.
 const KEPT: (usize, usize) = (4, 64 << 20);
 
@@ -315,11 +317,32 @@ pub(super) fn carried(
         each.fold(0u64, u64::saturating_add)
     };
     let (few, all) = (bytes(&carried), bytes(&with_set));
-    match (all - few <= SET_LIMIT && all <= LIMIT, few) {
+    let is_set = |block: usize| with_set[block] && !carried[block];
+    let is_small = all - few <= SET_LIMIT && all <= LIMIT && written(program, facts, &is_set) <= SET_WORK;
+    match (is_small, few) {
         (true, _) => with_set,
         (false, 0) => Vec::new(),
         (false, _) => carried,
     }
+}
+
+/// Bytes that commands write to these blocks, as often as they run.
+fn written(program: &Program, facts: &Facts, counts: &dyn Fn(usize) -> bool) -> u64 {
+    let (mut sum, mut above) = (0u64, Vec::with_capacity(program.len()));
+    for command in program.commands() {
+        above.push(sum);
+        sum = sum.saturating_add(match &command.op {
+            Op::GraphLaunch { graph, .. } => {
+                let graph = facts.graph(*graph);
+                above[graph.ended_at] - above[graph.begun_at]
+            }
+            op => {
+                let regions = op.regions().1.iter().filter(|r| counts(facts.buffer(r.buffer).block.index()));
+                regions.map(|r| bytes_of(&r.span)).fold(0, u64::saturating_add)
+            }
+        });
+    }
+    sum
 }
 
 /// The blocks that memsets write, or formulas that make something of zeros, and no kernel of which nobody knows what it writes.

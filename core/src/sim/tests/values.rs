@@ -295,6 +295,16 @@ fn a_memset_that_says_little_or_much_is_timed_only() {
     assert_eq!(finals(&p).len(), 2);
 }
 
+/// 4 TiB in all, alone and in a graph, would take an hour to write for nobody who asked.
+#[test]
+fn memsets_that_write_the_same_bytes_for_ever_are_timed_only() {
+    let head = "stream s\ndevice d 64MiB\n";
+    let often = |n: u32| Program::from_text(&format!("{head}repeat i {n}\nmemset d 7 on s\nend")).unwrap();
+    assert_eq!((finals(&often(2)).len(), finals(&often(65_536))), (1, vec![]));
+    let graph = "capture s\nmemset d 7 on s\nend capture s as g\nrepeat i 65536\nlaunch g on s\nend";
+    assert_eq!(finals(&Program::from_text(&format!("{head}{graph}")).unwrap()), []);
+}
+
 /// A formula that makes something of zeros, on memory that nobody declared; one that makes zeros of them declares nothing.
 #[test]
 fn what_a_formula_makes_of_zeros_is_carried() {
