@@ -136,6 +136,24 @@ fn broken_pickles_are_refused_with_their_place() {
     refused(b"\x80\x04}.", "byte 0: no memory snapshot: a dict with segments and device_traces is needed");
 }
 
+/// Figures of a device look at all segments and stacks: there are as many devices as anywhere else.
+#[test]
+fn a_device_is_one_of_4096() {
+    let of = |n_empty: usize| {
+        let mut file = Writer::default();
+        file.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](");
+        file.op(&b"]".repeat(n_empty)).op(b"]Naeu.");
+        file.0
+    };
+    refused(&of(4096), "byte 4134: device_traces[4096]: a device is 0 to 4095");
+    let told = Snapshot::read(&of(4095)).unwrap_err().to_string();
+    assert!(told.contains("device_traces[4095] event 0"), "{told}");
+    let mut empty = Writer::default();
+    empty.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](");
+    empty.op(&b"]".repeat(9999)).op(b"eu.");
+    assert_eq!(Figures::of(&Snapshot::read(&empty.0).unwrap()).traces.len(), 0);
+}
+
 /// Writes pickles, opcode by opcode.
 #[derive(Default)]
 struct Writer(Vec<u8>);

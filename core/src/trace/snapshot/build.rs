@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::pickle::{self, Kind, Node, Pickle, Value};
 use super::{Annotation, Block, Event, Frame, ReadError, Segment, Snapshot};
 use crate::ordered::BTreeMap;
+use crate::program::MAX_DEVICES;
 use crate::trace::StrId;
 
 pub(super) fn snapshot(bytes: &[u8]) -> Result<Snapshot, ReadError> {
@@ -282,10 +283,15 @@ impl<'a> Builder<'a> {
     }
 
     fn trace(&mut self, value: Value, device: usize) -> Result<(), ReadError> {
+        let whole = format!("device_traces[{device}]");
         let Kind::List(list) = self.pickle.kind(value) else {
-            return Err(self.wrong(&format!("device_traces[{device}]"), "a list is needed"));
+            return Err(self.wrong(&whole, "a list is needed"));
         };
         self.look_at(list);
+        // Figures look at all segments and stacks for each device with events.
+        if MAX_DEVICES as usize <= device && self.pickle.len(list) != 0 {
+            return Err(self.wrong(&whole, &format!("a device is 0 to {}", MAX_DEVICES - 1)));
+        }
         let mut events = Vec::with_capacity(self.pickle.len(list));
         for value in self.pickle.items(list) {
             let nth = events.len();
