@@ -119,6 +119,9 @@ impl Space {
         Space::named(named.try_collect_vec()?, dtype)
     }
 
+    /// Dimensions of a space that is read: operators look for them one by one.
+    pub(crate) const MOST_DIMS: usize = 1_000;
+
     /// A space on the host, of names that are already read.
     ///
     /// # Errors

@@ -369,8 +369,9 @@ fn no_script_asks_for_more_than_it_says() {
     let long =
         |piece: &str, last: &str| format!("operator\nA = {diagonal}\nshow {}{last}", piece.repeat(50_000));
     let shown = |text: &str| format!("operator\n{text}");
+    let ones = |n: usize| (0..n).map(|k| format!("d{k}=1")).collect::<Vec<_>>().join(", ");
     #[rustfmt::skip]
-    let table: [(String, &str); 37] = [
+    let table: [(String, &str); 39] = [
         (doubled(diagonal, "A -> A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A + A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "block_diag([A, A])"), "an operator of more than 10000 parts"),
@@ -406,6 +407,8 @@ fn no_script_asks_for_more_than_it_says() {
         (shown("A = flip(x).over(f64[x=4194304]).split_with_halo(x, 4000, 1, [cpu])"), "steps to build this make more than"),
         (shown("A = unblocks(x=[9000000000000, 3, 2]).over(f64[x=3, x1=3])"), "9000000000000 is too long, at most 4194304"),
         (shown("A = roll(x, 1).over(f64[x=-4])"), "dimension `x` has negative size -4"),
+        (shown(&format!("A = flip(d).over(f64[{}])", ones(1001))), "more than 1000 dimensions"),
+        (shown(&format!("A = convolution([{}], ones).over(f64[x=4])", ones(1001))), "more than 1000 dimensions"),
         (shown(&"-".repeat((1 << 22) + 1)), "more than 4194304 words, numbers and signs"),
         (shown(&(0..1001).map(|k| format!("n{k} = 1\n")).collect::<String>()), "more than 1000 names"),
     ];

@@ -359,7 +359,11 @@ impl<'v> Fields<'v> {
             let name = pair.get(0)?.as_str()?.parse::<Name>().ok()?;
             Some((name, pair.get(1)?.as_i64()?))
         };
-        let dims: Option<Vec<(Name, i64)>> = self.list(field)?.iter().map(read).collect();
+        let list = self.list(field)?;
+        if Space::MOST_DIMS < list.len() {
+            return Err(self.error(field, format!("more than {} dimensions", Space::MOST_DIMS)));
+        }
+        let dims: Option<Vec<(Name, i64)>> = list.iter().map(read).collect();
         dims.ok_or_else(|| self.error(field, "expected [name, size] for each dimension"))
     }
 

@@ -539,6 +539,9 @@ impl<'t> Scope<'t> {
         })?;
         let mut sized = Vec::new();
         for dim in dims {
+            if Space::MOST_DIMS == sized.len() {
+                return Err(dim.place.error(format!("more than {} dimensions", Space::MOST_DIMS)));
+            }
             let Kind::Pair(name, size) = &dim.kind else {
                 return Err(dim.place.error("expected a dimension with its size, as `x=8`"));
             };

@@ -402,6 +402,9 @@ impl<'c, 't> Args<'c, 't> {
         dtype: Dtype,
         values: &Node<'t>,
     ) -> Result<Tensor, ScriptError> {
+        if Space::MOST_DIMS < dims.len() {
+            return Err(self.error(format!("more than {} dimensions", Space::MOST_DIMS)));
+        }
         let space = Space::new(dims.iter().copied(), dtype).map_err(|e| self.error(e.to_string()))?;
         let list = self.scope.values(values, &space)?;
         Tensor::new(dims.iter().copied(), list).map_err(|e| Scope::fault(values, &e))

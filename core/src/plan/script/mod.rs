@@ -44,7 +44,8 @@
 //!
 //! Nothing in a script can ask for more than it says: at most 2^22 words, numbers and signs, 2^20 values in all, 2^22 elements
 //! along a dimension, 10,000 parts of an operator (a power has as many as it would take one after the other), which lie at most 32
-//! deep inside each other, as expressions do 40 deep, 10^6 parts of all that is built on the way, 1,000 names.
+//! deep inside each other, as expressions do 40 deep, 10^6 parts of all that is built on the way, 1,000 names, 1,000 dimensions of
+//! a space.
 //! In all, operators list at most 2^23 rows along dimensions and 2^22 weights of interpolating kernels, and normals of matrices
 //! and of samplings, and tiles of long dimensions, take at most 2^28 steps.
 //!
