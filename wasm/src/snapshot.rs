@@ -280,11 +280,15 @@ pub(crate) fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
     snapshot.stacks.get(stack).first().map_or_else(String::new, |&frame| asker(snapshot, frame))
 }
 
+/// Characters of a function's or a file's name in that line: a file may have one of a megabyte in each of its stacks.
+const LONGEST: usize = 500;
+
 fn asker(snapshot: &Snapshot, frame: u32) -> String {
+    let cut = |name: &str| name.chars().take(LONGEST).collect::<String>();
     let frame = snapshot.stacks.frames[frame as usize];
     let file = snapshot.strings.get(frame.filename);
     let file = file.rsplit('/').next().unwrap_or(file);
-    format!(" {} ({})", snapshot.strings.get(frame.name), place(file, frame.line))
+    format!(" {} ({})", cut(snapshot.strings.get(frame.name)), place(&cut(file), frame.line))
 }
 
 /// `train.py:31`, or the file alone where the line is not known.
@@ -458,6 +462,37 @@ fn told(snapshot: &Snapshot) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    /// A file that says a name once, and that name in each of its stacks, is not written out as often.
+    #[test]
+    fn of_names_as_long_as_a_file_the_beginning_is_told() {
+        let mut file = b"\x80\x04}(".to_vec();
+        let text = |file: &mut Vec<u8>, text: &str| {
+            file.push(b'X');
+            file.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+            file.extend(text.as_bytes());
+        };
+        let long = "é".repeat(100_000);
+        text(&mut file, "segments");
+        file.push(b']');
+        text(&mut file, "device_traces");
+        file.extend(b"](](}(");
+        for (key, value) in [("action", "alloc"), ("addr", "\x01"), ("size", "\x08"), ("stream", "\0")] {
+            text(&mut file, key);
+            if key == "action" { text(&mut file, value) } else { file.extend([b'K', value.as_bytes()[0]]) }
+        }
+        text(&mut file, "frames");
+        file.extend(b"](}(");
+        for key in ["filename", "name"] {
+            text(&mut file, key);
+            text(&mut file, &long);
+        }
+        text(&mut file, "line");
+        file.extend(b"K\x07ueueeu.");
+        let snapshot = super::Snapshot::read(&file).unwrap();
+        let asked = super::asked_by(&snapshot, snapshot.traces[0][0].stack);
+        assert_eq!(asked, format!(" {0} ({0}:7)", "é".repeat(500)));
+    }
+
     #[test]
     fn addresses_are_written_as_everywhere() {
         for at in [0, 1, 15, 16, 255, 256, 0x7f00_0000_0000, i64::MAX, -1, i64::MIN] {

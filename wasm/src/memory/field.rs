@@ -3,6 +3,8 @@
 //! Where all runs in the window can be listed the answer is exact. Views with more runs than that are finer than a pixel
 //! anyway: there a pixel counts as shared when two views touch it and are known to share a byte somewhere.
 
+use std::cell::OnceCell;
+
 use spanlift::memory::{Overlap, Span};
 
 use super::comb::{Comb, Runs};
@@ -14,9 +16,9 @@ const RUNS_OF_ALL: usize = 1 << 18;
 /// Views whose bytes are counted pixel by pixel instead; more are drawn from their first byte to their last.
 const COARSE: usize = 256;
 /// Pairs of views that are asked whether they share a byte, at most.
-const PAIRS: usize = 1 << 12;
-/// Work of one such question.
-const LIMIT: u64 = 1 << 16;
+const PAIRS: usize = 1 << 14;
+/// Work of one such question: all of them together take a fraction of a second.
+const LIMIT: u64 = 1 << 11;
 
 /// A stretch of bytes on pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,6 +90,8 @@ pub(crate) struct Field {
     twice: Runs,
     /// Views whose runs are not listed.
     coarse: Vec<usize>,
+    /// See [`Field::meeting`]; asked once, whatever number of bars is drawn.
+    pairs: OnceCell<Vec<(usize, usize)>>,
     /// Whether some views are drawn from their first byte to their last, gaps included.
     pub(crate) is_rough: bool,
     window: (i64, i64),
@@ -118,7 +122,7 @@ impl Field {
             .map(|(k, comb)| comb.as_ref().map_or_else(|| Some(Runs::default()), |comb| list(k, comb)))
             .collect();
         let (any, twice) = sweep(lists.iter().flatten());
-        Field { combs, spans, lists, any, twice, coarse, is_rough, window: (lo, hi) }
+        Field { combs, spans, lists, any, twice, coarse, pairs: OnceCell::new(), is_rough, window: (lo, hi) }
     }
 
     /// Blocks by their address, none of which meets another: all that their bar shows. Of a single one nothing can be asked.
@@ -182,7 +186,7 @@ impl Field {
         if let Some(segments) = exact.and_then(|p| drawn(axis, &p, most)) {
             return segments;
         }
-        let pairs = self.meeting(&self.coarse);
+        let pairs = self.meeting();
         columns(axis, most, |lo, hi| {
             let mut touched = self.any.within(lo, hi);
             for &k in &self.coarse {
@@ -203,15 +207,12 @@ impl Field {
         {
             return segments;
         }
-        let pairs = if self.lists[k].is_some() {
-            self.meeting(&self.coarse).into_iter().filter(|&(a, b)| a == k || b == k).collect()
-        } else {
-            self.meeting(&[k])
-        };
+        let pairs: Vec<_> = self.meeting().iter().filter(|&&(a, b)| a == k || b == k).collect();
         columns(axis, most, |lo, hi| {
             let touched = self.touched(k, lo, hi);
             let twice = both.as_ref().map_or(0, |both| both.within(lo, hi));
-            let of_pair = || pairs.iter().any(|&(a, b)| self.touched(if a == k { b } else { a }, lo, hi) > 0);
+            let of_pair =
+                || pairs.iter().any(|&&(a, b)| self.touched(if a == k { b } else { a }, lo, hi) > 0);
             (touched, shared(touched, twice, of_pair))
         })
     }
@@ -226,8 +227,12 @@ impl Field {
         }
     }
 
-    /// Pairs of one of `of` and any other view that share a byte or may; those beyond the limit may.
-    fn meeting(&self, of: &[usize]) -> Vec<(usize, usize)> {
+    /// Pairs of a coarse view and any other that share a byte or may; none beyond the limit.
+    fn meeting(&self) -> &[(usize, usize)] {
+        self.pairs.get_or_init(|| self.pairs(&self.coarse))
+    }
+
+    fn pairs(&self, of: &[usize]) -> Vec<(usize, usize)> {
         let (mut pairs, mut asked) = (Vec::new(), 0);
         for (i, &a) in of.iter().enumerate() {
             let Some((lo, hi)) = self.spans[a].bounds() else { continue };
@@ -461,6 +466,29 @@ mod tests {
         let field = Field::new(spans.clone(), near.lo, near.hi);
         assert_eq!(field.view(0, &near, 100).len(), 10);
         assert_eq!(field.bytes(), Some((80, 0)));
+    }
+
+    /// Strides without a common multiple: each pair takes as long as it may, and is asked once for all bars.
+    #[test]
+    fn bars_of_views_that_are_hard_to_tell_apart_are_drawn() {
+        let mut source = Random(3);
+        let mut below = |n: u64| i64::try_from(source.below(n)).unwrap();
+        let spans: Vec<Span> = (0..150)
+            .map(|_| {
+                let dims = (0..4).map(|_| Dim { count: 2 + below(48), stride: 4 * (1 + below(100_000)) });
+                let dims = dims.collect();
+                Span::strided(4 * below(1000), 4, dims).unwrap()
+            })
+            .collect();
+        let axis = Axis { lo: 0, hi: 1 << 26, x: 0.0, w: 300.0 };
+        let field = Field::new(spans.clone(), axis.lo, axis.hi);
+        assert!(!field.coarse.is_empty() && field.pairs.get().is_none());
+        assert!(!field.storage(&axis, 100).is_empty());
+        let asked = field.meeting().as_ptr();
+        for k in 0..spans.len() {
+            assert!(!field.view(k, &axis, 100).is_empty());
+        }
+        assert_eq!(field.meeting().as_ptr(), asked);
     }
 
     #[test]

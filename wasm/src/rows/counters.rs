@@ -1,5 +1,6 @@
 //! A row for each counter: those of the file, and what an allocator says of itself where memory changes.
 
+use spanlift::ordered::BTreeMap;
 use spanlift::trace::Trace;
 
 use super::{Row, Rows, Section};
@@ -38,7 +39,7 @@ impl Rows {
 
 /// What PyTorch's allocator has handed out and holds, which a profile of memory says at every change (`[memory]`).
 fn totals(trace: &Trace, list: &mut Vec<Values>) {
-    let mut found: Vec<Values> = Vec::new();
+    let mut found: BTreeMap<(String, &str), Vec<(i64, f64)>> = BTreeMap::new();
     for mark in &trace.instants {
         if trace.strings.get(mark.name) != "[memory]" {
             continue;
@@ -53,15 +54,15 @@ fn totals(trace: &Trace, list: &mut Vec<Values>) {
             [("\"Total Allocated\"", "bytes allocated"), ("\"Total Reserved\"", "bytes reserved")]
         {
             let Some(value) = number(args, key) else { continue };
-            let sample = (mark.at.0, value as f64);
-            match found.iter_mut().find(|of| of.0 == group && of.1 == name) {
-                Some(of) => of.2.push(sample),
-                None => found.push((group.clone(), name.to_owned(), vec![sample])),
-            }
+            found.entry((group.clone(), name)).or_default().push((mark.at.0, value as f64));
         }
     }
     // Nothing is reserved for a processor.
-    list.extend(found.into_iter().filter(|of| of.2.iter().any(|(_, value)| *value > 0.0)));
+    for ((group, name), samples) in found {
+        if samples.iter().any(|(_, value)| *value > 0.0) {
+            list.push((group, name.to_owned(), samples));
+        }
+    }
 }
 
 /// The whole number behind a key of an object's text, as digits or as text of digits.

@@ -17,7 +17,7 @@ impl Rows {
             slices.max(row.samples.len()).max(if row.memory.is_some() { usize::MAX } else { 0 })
         };
         let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by_key(|r| Reverse(shows(r)));
+        order.sort_by_cached_key(|r| Reverse(shows(r)));
         let mut places = vec![None; n];
         for &r in &order[..most] {
             places[r] = Some(0);
