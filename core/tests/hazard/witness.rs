@@ -129,7 +129,6 @@ fn every_certain_hazard_of_random_programs_is_shown() {
     assert!(n > 500, "only {n} hazards");
 }
 
-/// The relation is the reference's: neither has an edge that the other lacks.
 /// What stands behind a held step on its own chain is not compared with every later call, of which there would be 10^9 pairs.
 #[test]
 fn a_race_with_the_far_end_of_a_long_program_is_shown() {
@@ -143,6 +142,7 @@ fn a_race_with_the_far_end_of_a_long_program_is_shown() {
     assert_eq!(held, Some(relation.steps().len() - n));
 }
 
+/// The relation is the reference's: neither has an edge that the other lacks.
 #[test]
 fn the_relation_is_that_of_the_closure() {
     for seed in 1..=crate::random::n_programs(250) {
