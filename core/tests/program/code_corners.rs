@@ -272,6 +272,17 @@ fn stream_0_and_copies_between_devices_wait_for_their_turn() {
 }
 
 #[test]
+fn launches_of_a_graph_and_syncs_of_a_device_keep_their_order() {
+    waits(
+        "stream s\nstream r\nspawn w\ncapture s\nkernel on s\nend capture s as g\nlaunch g on s\nw: launch g on r\njoin w\n",
+        "cudaGraphLaunch(g, r);",
+        &["launch g on s"],
+    );
+    // What was before a stream was made is before what waits for the stream.
+    waits("spawn w\nstream s\nw: sync cuda:0\njoin w\n", "cudaDeviceSynchronize();", &["stream s"]);
+}
+
+#[test]
 fn memory_that_is_had_again_is_freed_before() {
     waits(
         "device a 8 via pool home 0\nspawn w\nw: free a\ndevice b 8 via pool home 0 reuse a\njoin w\n",

@@ -169,7 +169,8 @@ impl Finder<'_> {
         match op {
             Op::Stream { stream, dev, .. } => {
                 parts.push((Shared::Stream(stream.index()), Alone));
-                // From now on stream 0 waits for it, and so for what was before it.
+                // From now on its device and stream 0 are waited for with it, and so with what was before it.
+                parts.extend([(Shared::Device(*dev), Looks), (Shared::Devices, Looks)]);
                 parts.extend(self.is_blocking[stream.index()].then_some((Shared::Default(*dev), Looks)));
             }
             Op::StreamDestroy { stream } => parts.push((Shared::Stream(stream.index()), Alone)),
@@ -189,7 +190,8 @@ impl Finder<'_> {
             }
             Op::GraphLaunch { stream, graph } => {
                 enqueue(*stream);
-                parts.push((Shared::Graph(graph.index()), Looks));
+                // Each launch of a graph is after the one before.
+                parts.push((Shared::Graph(graph.index()), Adds));
             }
             Op::Record { stream, event } => {
                 enqueue(*stream);
