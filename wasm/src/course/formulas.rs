@@ -318,7 +318,7 @@ A = to(cuda:0) -> W -> to(cpu)
         check(
             "operator rules",
             &format!("{ON_DEVICE}show A -> A^H"),
-            "= W^2   (2 nodes, 0 B, 12 flops -> 1 nodes, 0 B, 12 flops)\nT(cuda:0->cpu) · W^2 · T(cpu->cuda:0)",
+            "= (W W)   (2 nodes, 0 B, 12 flops -> 1 nodes, 0 B, 6 flops)\nT(cuda:0->cpu) · (W W) · T(cpu->cuda:0)",
         );
         check("operator input", &format!("{ON_DEVICE}input ramp(0, 1)"), "y,x: 2 x 3, from 0 to 5");
         check("operator result b", &format!("{ON_DEVICE}input ones"), "b: 2 x 3, from 1 to 6");
