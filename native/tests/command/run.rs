@@ -254,6 +254,12 @@ kernel  scale on compute reads d
 fn all_orders_are_explored_and_each_result_can_be_replayed() {
     let folder = folder("schedules");
     std::fs::write(folder.join("race.txt"), RACE).unwrap();
+    let seeded = spanlift(&folder, &["run", "race.txt", "--schedules", "all", "--seed", "3"]);
+    let told = "error: --seed: --schedules all draws nothing; a seed is for --schedules N\n";
+    assert_eq!((seeded.code, seeded.err.as_str()), (2, told));
+    let drawn =
+        |more: &[&str]| spanlift(&folder, &[&["run", "race.txt", "--schedules", "20"], more].concat()).out;
+    assert_eq!(drawn(&["--seed", "1"]), drawn(&[]));
     let ran = spanlift(&folder, &["run", "race.txt", "--schedules", "all", "--format", "json"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     let object: Value = serde_json::from_str(&ran.out).unwrap();

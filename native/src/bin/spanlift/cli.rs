@@ -164,9 +164,9 @@ pub(crate) struct RunArgs {
     /// Which order counts for --schedules and --replay
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract, requires = "orders")]
     pub(crate) mode: ModeArg,
-    /// Where the schedules of --schedules N come from
-    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "schedules", conflicts_with_all = ["trace", "what_if", "replay", "record"])]
-    pub(crate) seed: u64,
+    /// Where the schedules of --schedules N come from, 1 where it is not said
+    #[arg(long, value_name = "SEED", requires = "schedules", conflicts_with_all = ["trace", "what_if", "replay", "record"])]
+    pub(crate) seed: Option<u64>,
     /// Change the program or the machine and lay both runs side by side; several are made one after the other
     #[arg(long, value_name = "CHANGE")]
     pub(crate) what_if: Vec<String>,

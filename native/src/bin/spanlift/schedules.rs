@@ -32,10 +32,13 @@ pub(crate) fn explored(
     program: &Program,
     out: &mut Out,
 ) -> Result<End, Fail> {
+    if how == Schedules::All && args.seed.is_some() {
+        return Err(Fail::at("--seed", "--schedules all draws nothing; a seed is for --schedules N"));
+    }
     let relation = relation(args, program)?;
     let found = match how {
         Schedules::All => explore::explore(&relation),
-        Schedules::Some(n) => explore::sample(&relation, n, args.seed),
+        Schedules::Some(n) => explore::sample(&relation, n, args.seed.unwrap_or(1)),
     };
     let found = found.map_err(|e| {
         let hint = if how == Schedules::All { ": try --schedules 1000" } else { "" };
