@@ -4,7 +4,7 @@ use super::Mode;
 use super::found::HazardKind;
 use super::host_wait::{host_wait, recorded, waited_for};
 use super::report::Hazard;
-use crate::ordered::BTreeMap;
+use crate::program::captured::Captured;
 use crate::program::{
     Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, Op, Program, Space, StreamId, ThreadId,
 };
@@ -111,39 +111,9 @@ pub(super) fn free_stream(program: &Program, free: usize, place: usize, last: us
 
 /// Whether a command is put into a graph instead of run.
 fn is_captured(program: &Program, index: usize) -> bool {
-    let mut capturing: BTreeMap<StreamId, usize> = BTreeMap::new();
-    let mut held: BTreeMap<EventId, usize> = BTreeMap::new();
-    let commands = program.commands();
-    for (k, command) in commands[..index].iter().enumerate() {
-        match command.op {
-            Op::CaptureBegin { stream } => {
-                capturing.insert(stream, k);
-            }
-            Op::CaptureEnd { stream, .. } => {
-                let over = capturing.get(&stream).copied();
-                capturing.retain(|_, capture| Some(*capture) != over);
-            }
-            Op::Record { event, stream } => match capturing.get(&stream) {
-                Some(&capture) => {
-                    held.insert(event, capture);
-                }
-                None => {
-                    held.remove(&event);
-                }
-            },
-            Op::EventCreate { event } | Op::EventDestroy { event } => {
-                held.remove(&event);
-            }
-            Op::Wait { stream, event } => {
-                let open = |capture: &&usize| capturing.values().any(|other| other == *capture);
-                if let Some(&capture) = held.get(&event).filter(open) {
-                    capturing.entry(stream).or_insert(capture);
-                }
-            }
-            _ => {}
-        }
-    }
-    commands[index].op.stream().is_some_and(|s| capturing.contains_key(&s))
+    let (mut captured, commands) = (Captured::default(), program.commands());
+    commands[..index].iter().for_each(|command| captured.step(&command.op));
+    captured.has(&commands[index].op)
 }
 
 /// Where the access of this command that takes part in the hazard runs.

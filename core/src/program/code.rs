@@ -16,7 +16,8 @@ mod rust;
 mod torch;
 mod turns;
 
-use super::command::{Alloc, Command, EventId, FreeVia, Op, Region, StreamId, ThreadId};
+use super::captured::Captured;
+use super::command::{Alloc, Command, FreeVia, Op, Region, ThreadId};
 use super::names::legacy_device;
 use super::{Program, text};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
@@ -205,48 +206,6 @@ fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
     tried
 }
 
-/// Who takes part in the captures that are open, by the stream that each began on.
-#[derive(Debug, Default)]
-struct Captured {
-    streams: BTreeMap<StreamId, StreamId>,
-    events: BTreeMap<EventId, StreamId>,
-}
-
-impl Captured {
-    fn step(&mut self, op: &Op) {
-        match op {
-            Op::CaptureBegin { stream } => _ = self.streams.insert(*stream, *stream),
-            Op::Record { stream, event } => match self.streams.get(stream) {
-                Some(&begun) => _ = self.events.insert(*event, begun),
-                None => _ = self.events.remove(event),
-            },
-            Op::Wait { stream, event } => {
-                if let Some(&begun) = self.events.get(event) {
-                    self.streams.entry(*stream).or_insert(begun);
-                }
-            }
-            Op::CaptureEnd { stream, .. } => {
-                self.streams.retain(|_, begun| begun != stream);
-                self.events.retain(|_, begun| begun != stream);
-            }
-            _ => {}
-        }
-    }
-
-    /// Who takes part in the capture that began on this stream.
-    fn by(&self, begun: StreamId) -> (impl Iterator<Item = StreamId>, impl Iterator<Item = EventId>) {
-        (
-            self.streams.iter().filter(move |(_, of)| **of == begun).map(|(stream, _)| *stream),
-            self.events.iter().filter(move |(_, of)| **of == begun).map(|(event, _)| *event),
-        )
-    }
-
-    /// Whether a command is captured.
-    fn has(&self, op: &Op) -> bool {
-        op.stream().is_some_and(|stream| self.streams.contains_key(&stream))
-    }
-}
-
 /// Whether something is asked or waited for while a capture is open, which by its default a capture does not allow; nor is memory made or
 /// freed then, but for an allocator that sees to that.
 fn is_relaxed(program: &Program, has_allocator: bool) -> bool {
@@ -264,7 +223,7 @@ fn is_relaxed(program: &Program, has_allocator: bool) -> bool {
             Op::Memset { sync, .. } => *sync,
             _ => false,
         };
-        is_apart && !captured.streams.is_empty() && !captured.has(&command.op)
+        is_apart && captured.is_any() && !captured.has(&command.op)
     })
 }
 

@@ -9,6 +9,7 @@
 
 mod alive;
 mod build;
+pub(crate) mod captured;
 mod check;
 pub mod code;
 mod command;

@@ -1,10 +1,11 @@
 //! Programs in CUDA C++.
 
 use super::turns::Turns;
-use super::{Captured, Counted, Idents, Lines, is_relaxed, told, unique};
+use super::{Counted, Idents, Lines, is_relaxed, told, unique};
 use crate::memory::{Dim, Span};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
+use crate::program::captured::Captured;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
 

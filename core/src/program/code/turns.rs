@@ -5,9 +5,10 @@
 //! goes on a stream; an event is recorded and waited for. Where a spawn, a join or a channel orders them already, nothing is
 //! added.
 
-use super::{Captured, Idents, unique};
+use super::{Idents, unique};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
+use crate::program::captured::Captured;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
 
