@@ -70,7 +70,7 @@ fn what_would_change_the_answer_is_the_answer_there() {
         changes.clone().find(|change| change["to"] == to).unwrap().clone()
     };
     let large = "--machine h200-pcie5 --cores 2 --load 0.3 --free-ram 32MiB --repeat 1 --back --same-memory";
-    let small = "--machine tutorial-ci --cores 16 --load 0.3 --free-ram 1GiB --from pinned --work 100us --same-memory";
+    let small = "--machine tutorial-ci --cores 16 --load 0.3 --free-ram 1GiB --from pinned --work 100us";
     let (here, there) = (asked("10x20MB", large), asked("10x2GB", large));
     let link = 0.25 * Machine::builtin("tutorial-ci").unwrap().figure("h2d_bw").unwrap();
     let slow = asked("1000x4KB", &format!("{small} --link {link}"));

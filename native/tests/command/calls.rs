@@ -46,6 +46,11 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     );
     wrong(&["view", "a", "--serve", "--port", "-1"], "-1 is not in 0..=65535", "try 'spanlift view --help'");
     wrong(&["bench", "copy", "--threads", "-1"], "-1 is not in 1..=64", "try 'spanlift bench copy --help'");
+    let work = ["advise", "--tensors", "1x4KB", "--work", "-1us"];
+    wrong(&work, "'-1us' for '--work <TIME>'", "try 'spanlift advise --help'");
+    wrong(&["advise", "--back", "-1us"], "'-1us' for '--back'", "try 'spanlift advise --help'");
+    wrong(&["check", "--format=json", "-1"], "'-1'", "usage: spanlift check");
+    wrong(&["run", "--", "--", "-1"], "'-1'", "usage: spanlift run");
     wrong(&["run", "a", "-1"], "'-1'", "usage: spanlift run");
     wrong(&["probe", "--weigh"], "'--weigh'", "usage: spanlift probe");
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
@@ -56,6 +61,10 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
         wrong(&[&["bench", "transfers", "--on", "sim"], of_devices].concat(), of_devices[0], "--on cuda:0");
     }
     wrong(&["bench", "transfers", "--compute-steps", "4294967295"], "is not in 0..=100000", "--help");
+    for from in ["pinned", "file"] {
+        let same = ["advise", "--tensors", "1x4KB", "--same-memory", "--from", from];
+        wrong(&same, "--same-memory", "--from pageable");
+    }
     wrong(&["advise", "--tensors", "1x4KB", "--link", "x"], "`here`", "try 'spanlift advise --help'");
 }
 

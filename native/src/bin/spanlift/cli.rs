@@ -1,11 +1,12 @@
 //! The command line: subcommands, flags and their help, and what is said of a wrong call.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use spanlift::explore::Holds;
 use spanlift::hazard::Mode;
 use spanlift::memory::Device;
@@ -508,14 +509,26 @@ impl FromStr for On {
 
 /// What the program was called with.
 pub(crate) fn called() -> Result<Cli, clap::Error> {
-    // Without this `--port -1` has an argument -1 that nobody expects, instead of a value that is refused for what it is.
-    fn with_signs(command: clap::Command) -> clap::Command {
-        let takes = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
-        command
-            .mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg })
-            .mut_subcommands(with_signs)
+    let (mut args, mut is_behind) = (Vec::<OsString>::new(), false);
+    for arg in std::env::args_os() {
+        // Without this `--work -1us` has an argument that nobody expects, instead of a value that is refused for what it is.
+        let is_negative = matches!(arg.as_encoded_bytes(), [b'-', b'0'..=b'9' | b'.', ..]);
+        let takes_one = |option: &&mut OsString| {
+            let option = option.as_encoded_bytes();
+            option.starts_with(b"--") && !option.contains(&b'=')
+        };
+        match args.last_mut().filter(takes_one) {
+            Some(option) if is_negative && !is_behind => {
+                option.push("=");
+                option.push(arg);
+            }
+            _ => {
+                is_behind |= arg == "--";
+                args.push(arg);
+            }
+        }
     }
-    Cli::from_arg_matches(&with_signs(Cli::command()).try_get_matches()?)
+    Cli::try_parse_from(args)
 }
 
 /// Answers a call that could not be parsed, or one for help; gives the exit code.

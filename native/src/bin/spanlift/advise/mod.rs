@@ -69,7 +69,7 @@ pub(crate) struct AdviseArgs {
     /// How often the transfer is made: what is set up once counts for a part each time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// It is the same host memory each time, so that it is page-locked in place once
+    /// It is the same pageable memory each time, so that it is page-locked in place once
     #[arg(long)]
     same_memory: bool,
     /// Draw which strategy wins over count, size and threads
@@ -157,6 +157,12 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     }
     if args.idle.len() > map::MOST_PANELS {
         return Err(Fail::at("--idle", format!("a map has at most {} panels", map::MOST_PANELS)));
+    }
+    if args.same_memory && args.from != From::Pageable {
+        return Err(Fail::at(
+            "--same-memory",
+            "only pageable memory is page-locked in place: --from pageable",
+        ));
     }
     let (request, read_here) = request(args);
     if request.total().0 > 1 << 50 {
