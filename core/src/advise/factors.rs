@@ -48,6 +48,19 @@ struct Variant {
 ///
 /// # Cost
 /// About fifteen rankings, in which strategies that are far from the best are only looked at quickly.
+/// # Examples
+/// ```
+/// use spanlift::advise::{Depth, Origin, Request, factors};
+/// use spanlift::machine::Machine;
+///
+/// let machine = Machine::builtin("tutorial-ci").ok_or("unknown")?;
+/// let request = Request::new(vec!["100x4KB".parse()?], Origin::Pageable);
+/// let factors = factors(&request, &machine, Depth::QUICK)?;
+/// let size = factors.iter().find(|f| f.name == "Size of the tensors to be sent").ok_or("absent")?;
+/// assert_eq!(size.value, "4KB each");
+/// assert!(size.changes.iter().any(|c| c.differs)); // larger ones want another strategy
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn factors(request: &Request, machine: &Machine, depth: Depth) -> Result<Vec<Factor>, AdviseError> {
     let here = best_strategy(request, machine, depth)?;
     let name = |s: Option<Strategy>| s.map(Strategy::name);

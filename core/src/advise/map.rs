@@ -71,6 +71,18 @@ const NO_GAIN: f64 = 0.97;
 ///
 /// # Errors
 /// As [`rank`](super::rank()).
+/// # Examples
+/// ```
+/// use spanlift::advise::map::{Warning, cell};
+/// use spanlift::advise::{Origin, Request};
+/// use spanlift::machine::Machine;
+///
+/// let machine = Machine::builtin("tutorial-ci").ok_or("unknown")?;
+/// let request = Request::new(vec!["1000x4KB".parse()?], Origin::Pageable);
+/// let cell = cell(&request, &machine, "1000x4KB".parse()?, 4)?;
+/// assert!(cell.gain > 1.0 && cell.warnings == [Warning::SmallTensors]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cell(
     request: &Request,
     machine: &Machine,

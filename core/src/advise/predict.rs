@@ -280,6 +280,19 @@ struct Measured {
 ///
 /// # Errors
 /// [`AdviseError`]: a request without tensors, or one that cannot be.
+/// # Examples
+/// ```
+/// use spanlift::advise::{Depth, Origin, Request, Strategy, predict};
+/// use spanlift::machine::Machine;
+///
+/// let machine = Machine::builtin("h200-pcie5").ok_or("unknown")?;
+/// let request = Request::new(vec!["1000x4KB".parse()?], Origin::Pageable);
+/// let direct = predict(Strategy::Direct, &request, &machine, Depth::FULL)?;
+/// let coalesced = predict(Strategy::Coalesced { threads: 1 }, &request, &machine, Depth::FULL)?;
+/// assert!(20 * coalesced.time.0 < direct.time.0); // one call in place of a thousand
+/// assert_eq!(direct.bound(), "calls");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn predict(
     strategy: Strategy,
     request: &Request,

@@ -110,6 +110,21 @@ impl Schedule {
     ///
     /// # Cost
     /// A comparison of each step with those that are held back when its turn comes, or that wait for these.
+    /// # Examples
+    /// ```
+    /// use spanlift::explore::{Holds, Schedule};
+    /// use spanlift::hazard::{Mode, Relation};
+    /// use spanlift::program::Program;
+    ///
+    /// let program = Program::from_text("stream s1\nstream s2\nkernel a on s1 for 1us\nkernel b on s2 for 1us\n")?;
+    /// let relation = Relation::of(&program, Mode::Contract)?;
+    /// // The first kernel's work waits until that of the second one is done, which no order forbids.
+    /// let holds: Holds = "w2:w3".parse()?;
+    /// let schedule = Schedule::replay(&relation, &holds)?;
+    /// assert_ne!(schedule, Schedule::in_order(&relation));
+    /// assert_eq!(schedule.holds(&relation), holds);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn replay(relation: &Relation<'_>, holds: &Holds) -> Result<Schedule, ReplayError> {
         match Schedule::replay_by(relation, holds, Relation::before) {
             // The letter of typical order, which alone is transitive; see `Relation::before`.

@@ -22,6 +22,17 @@ use crate::units::Bytes;
 /// | within the host (pinning a tensor), within a device | 0 | `n` | - |
 ///
 /// So `pin_memory()` and then a copy moves two bytes for one, just as the driver's staging does.
+/// # Examples
+/// ```
+/// use spanlift::{kib, machine::Machine, program::Program, sim};
+///
+/// let text = "pageable h 4KiB\ndevice d 4KiB\ncopy d <- h blocking on 0\n";
+/// let run = sim::run(&Program::from_text(text)?, &Machine::builtin("tutorial-ci").ok_or("unknown")?)?;
+/// // The driver copies into its staging buffer, and from there over the link.
+/// assert_eq!((run.ledger.payload, run.ledger.staging, run.ledger.to_device), (kib(4), kib(4), kib(4)));
+/// assert_eq!(run.ledger.factor(), Some(2.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// What is asked for.

@@ -31,6 +31,31 @@ use crate::units::Nanos;
 /// What happened when, on which lane.
 ///
 /// Two traces are equal when they say the same; where the texts lie in [`Strings`] is no part of that.
+/// # Examples
+/// ```
+/// use spanlift::Nanos;
+/// use spanlift::trace::{Kind, Lane, LaneKind, Slice, StrId, Trace};
+///
+/// let mut trace = Trace { title: "two kernels".into(), ..Trace::default() };
+/// let [group, name, kernel] = ["cuda:0", "stream 7", "scale"].map(|text| trace.strings.intern(text));
+/// trace.lanes.push(Lane { kind: LaneKind::Stream { dev: 0, stream: 7 }, group, name });
+/// for start in [0, 40] {
+///     let slice = Slice {
+///         lane: 0,
+///         start: Nanos(start),
+///         end: Nanos(start + 30),
+///         name: kernel,
+///         kind: Kind::Kernel,
+///         bytes: 0,
+///         command: Slice::NONE,
+///         correlation: Slice::NO_CORRELATION,
+///         args: StrId::EMPTY,
+///     };
+///     trace.slices.push(slice, 0);
+/// }
+/// assert_eq!(trace.extent(), Some((Nanos(0), Nanos(70))));
+/// assert_eq!(trace.busy(), [Nanos(60)]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// What it shows, for people.

@@ -25,6 +25,24 @@ pub(super) const PER_THREAD: usize = 2;
 
 /// A queue of work of one device. Clones are the same stream; the last one destroys it, and work that is pending
 /// completes.
+/// # Examples
+/// ```
+/// use spanlift::program::StreamKind;
+/// use spanlift_native::cuda::{DeviceBlock, Driver, Event, Place, Stream, Timing};
+///
+/// # let Ok(driver) = Driver::open() else { return Ok(()) };
+/// let context = driver.context(0)?;
+/// let fill = Stream::new(&context, StreamKind::NonBlocking)?;
+/// let read = Stream::new(&context, StreamKind::NonBlocking)?;
+/// let (block, copy) = (DeviceBlock::new(&context, 4096)?, DeviceBlock::new(&context, 4096)?);
+/// let filled = Event::new(&context, Timing::Off)?;
+/// fill.fill((&block, 0), 7, 4096)?;
+/// filled.record(&fill)?;
+/// read.wait(&filled)?; // on the device: the host goes on
+/// read.copy_device(Place::Device(&copy, 0), Place::Device(&block, 0), 4096)?;
+/// read.synchronize()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Stream(Arc<Queue>);
 

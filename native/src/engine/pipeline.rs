@@ -64,6 +64,26 @@ pub struct Limits {
 type Compute<T, U> = dyn Fn(&Stream, &DevBuf<T>, &mut DevBuf<U>) -> Result<(), EngineError> + Send + Sync;
 
 /// Items of one shape on their way through a device.
+/// # Examples
+/// ```
+/// use spanlift_native::engine::{Config, Engine, Limits, Mode, Pipeline};
+///
+/// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+/// let limits = Limits { device_bytes: 1 << 20, pinned_bytes: 1 << 20, in_flight: 4 };
+/// let on_device = engine.clone();
+/// let pipeline = Pipeline::new(&engine, Mode::DedicatedStreams { slots: 3 }, limits, (1000, 1000), {
+///     move |stream, x, y| on_device.copy(stream, x, y) // or kernels of yours
+/// })?;
+/// let mut tickets = Vec::new();
+/// for item in 0..3 {
+///     tickets.push(pipeline.submit(engine.pin(&[item as f32; 1000])?)?); // waits only for room
+/// }
+/// for (item, ticket) in tickets.into_iter().enumerate() {
+///     let (_input, output) = ticket.wait()?;
+///     assert_eq!(output[999], item as f32);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pipeline<T: Pod, U: Pod> {
     engine: Engine,
     compute: Box<Compute<T, U>>,

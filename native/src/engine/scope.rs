@@ -28,6 +28,17 @@ use super::{EngineError, Refused};
 /// A transfer in flight that has its two sides: `S` and `D` come back when it is waited for.
 ///
 /// Dropped, it waits. If it cannot be shown that the copy is done, memory that it may still touch is leaked.
+/// # Examples
+/// ```
+/// # use spanlift_native::engine::{Config, Engine};
+/// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+/// let stream = engine.stream();
+/// let flight = engine.h2d(stream, engine.pin(&[7u8; 100])?, engine.alloc(stream, 100)?)?; // both buffers go with it
+/// let (mut source, there) = flight.wait()?;
+/// source.fill(8); // read to the end, so it can be written
+/// assert_eq!(there.len(), 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the transfer's buffers come back from `wait`"]
 pub struct InFlight<S, D> {
     /// Present until they are given back.
@@ -146,6 +157,24 @@ impl Engine {
     ///
     /// # Errors
     /// What `f` answers; or the first error of a transfer that `f` did not wait for.
+    /// # Examples
+    /// ```
+    /// # use spanlift_native::engine::{Config, Engine};
+    /// # let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) };
+    /// let stream = engine.stream();
+    /// let mut sent = engine.pin(&[1f32, 2.0, 3.0])?;
+    /// let (mut there, mut back) = (engine.alloc(stream, 3)?, engine.pinned(3)?);
+    /// engine.scope(|s| {
+    ///     let up = s.h2d(stream, &mut sent, &mut there)?; // returns at once
+    ///     // sent[0] = 0.0; // does not compile: it is lent
+    ///     let (_, there) = up.wait()?;
+    ///     s.d2h(stream, there, &mut back)?; // nobody waits for it: the scope does
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(back[..], [1.0, 2.0, 3.0]);
+    /// sent[0] = 0.0; // the copies are done
+    /// # Ok::<(), spanlift_native::engine::EngineError>(())
+    /// ```
     pub fn scope<'env, R>(
         &'env self,
         f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R, EngineError>,

@@ -22,6 +22,16 @@ use spanlift::machine::Machine;
 use super::MAX_CELLS;
 
 /// What is varied: alternatives, each of any number of changes.
+/// # Examples
+/// ```
+/// use spanlift_native::sweep::Axis;
+///
+/// let axis: Axis = "lat=0.5..8*2".parse()?;
+/// assert_eq!(axis.title(), "lat (us)");
+/// let values: Vec<_> = axis.values.iter().filter_map(|v| v.value()).collect();
+/// assert_eq!(values, ["0.5", "1", "2", "4", "8"]);
+/// # Ok::<(), spanlift_native::sweep::AxisError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// What all values have in common, `h2d_bw`; `change` where that is nothing.

@@ -81,6 +81,22 @@ impl CommandChange {
 ///
 /// # Cost
 /// `n log n` in the slices.
+/// # Examples
+/// ```
+/// use spanlift::advise::whatif::{WhatIf, compare, what_if};
+/// use spanlift::machine::Machine;
+/// use spanlift::{program::Program, sim};
+///
+/// let text = "pageable x 4MB\ndevice y 4MB\ncopy y <- x blocking on 0\n";
+/// let (program, machine) = (Program::from_text(text)?, Machine::builtin("tutorial-ci").ok_or("unknown")?);
+/// let pin: WhatIf = "pin:x".parse()?;
+/// let changed = what_if(&program, &machine, &[pin])?;
+/// let (before, after) = (sim::run(&program, &machine)?, sim::run(&changed.program, &changed.machine)?);
+/// let compared = compare(&before, &after, &changed.from);
+/// assert_eq!(compared.saved().0, before.end.0 - after.end.0);
+/// assert!(compared.saved().0 > 0 && compared.commands[0].index == 2); // the copy
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
     let mut lanes: Vec<LaneChange> = Vec::new();
     let mut place_of: BTreeMap<(String, String, bool), usize> = BTreeMap::new();

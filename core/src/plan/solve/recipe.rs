@@ -66,6 +66,19 @@ pub enum Phase {
 /// A solver for one operator, as data: its vectors and scalars, and what is done to them in each [`Phase`].
 ///
 /// Whoever carries out the acts is an [`Engine`](super::Engine); [`Recipe::run`] is the loop around them.
+/// # Examples
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Diagonal, Space};
+/// use spanlift::plan::{Act, Phase, Solver};
+///
+/// let a = Diagonal::new(Space::new([("x", 3)], Dtype::F64)?, [1.0, 2.0, 4.0])?;
+/// let recipe = Solver::cg().recipe(a)?;
+/// let step = recipe.acts(Phase::Step);
+/// assert_eq!(step.iter().filter(|act| matches!(act, Act::Apply { .. })).count(), 1); // A, once
+/// assert_eq!(step.iter().filter(|act| matches!(act, Act::Move { .. })).count(), 0); // nothing moves
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
     /// Names and spaces of the vectors.

@@ -3,6 +3,16 @@
 use crate::ordered::CollectVec;
 
 /// Intervals that neither overlap nor touch, in order.
+/// # Examples
+/// ```
+/// use spanlift::trace::analysis::{Union, overlap};
+///
+/// let kernels = Union::of([(0, 40), (30, 60), (80, 90)]);
+/// let copies = Union::of([(50, 85)]);
+/// assert_eq!(kernels.parts(), [(0, 60), (80, 90)]);
+/// assert_eq!((kernels.len(), kernels.window()), (70, Some(90))); // busy 70 of 90
+/// assert_eq!(overlap(&kernels, &copies), 10 + 5); // copies behind kernels
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Union(Vec<(i64, i64)>);
 

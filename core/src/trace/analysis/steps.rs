@@ -72,6 +72,23 @@ pub struct Comparison {
 written!(Comparison: n_steps, figures, work, calls);
 
 /// Compares the medians of two traces' steps.
+/// # Examples
+/// ```
+/// use spanlift::trace::analysis::{Steps, compare};
+/// use spanlift::trace::{ReadError, table::Scan};
+///
+/// let steps = |dur: u32| {
+///     let event = |k: u32| format!(r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{k}","pid":1,"tid":1,"ts":{},"dur":{dur}}}"#, 100 * k);
+///     let file = format!(r#"{{"traceEvents":[{},{},{}]}}"#, event(1), event(2), event(3));
+///     let mut scan = Scan::new();
+///     scan.feed(file.as_bytes())?;
+///     Ok::<_, ReadError>(Steps::of(&scan.finish()?))
+/// };
+/// let compared = compare(&steps(50)?, &steps(60)?);
+/// let step = compared.figures.iter().find(|f| f.name == "step_ns").ok_or("absent")?;
+/// assert_eq!((step.a, step.b, step.share), (50_000, 60_000, Some(0.2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn compare(a: &Steps, b: &Steps) -> Comparison {
     let median_of = |steps: &Steps, name: &str| {
         let list = steps.figures.get(name).map_or(&[][..], Vec::as_slice);

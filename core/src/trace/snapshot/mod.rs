@@ -198,6 +198,17 @@ impl Snapshot {
     ///
     /// # Cost
     /// Linear in the file, in time and memory.
+    /// # Examples
+    /// ```
+    /// use spanlift::trace::snapshot::Snapshot;
+    ///
+    /// // {"segments": [], "device_traces": [[]]}, as Python's pickle writes it.
+    /// let file = b"\x80\x02}(X\x08\0\0\0segments]X\x0d\0\0\0device_traces](]eu.";
+    /// let snapshot = Snapshot::read(file)?;
+    /// assert_eq!((snapshot.protocol, snapshot.segments.len(), snapshot.traces.len()), (2, 0, 1));
+    /// assert!(Snapshot::read(b"\x80\x02c__main__\nboom\n.").is_err()); // nothing of a file is run
+    /// # Ok::<(), spanlift::trace::snapshot::ReadError>(())
+    /// ```
     pub fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
         build::snapshot(bytes)
     }
