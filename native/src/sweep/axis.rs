@@ -220,11 +220,11 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Six digits, which nobody's figure has.
+/// Six digits, which nobody's figure has, but all of a whole number.
 fn written(value: f64) -> String {
     let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-    // A count stays one.
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{short}") }
+    // A count stays one, where rounding has left something behind its point too.
+    if value.fract() == 0.0 || 1e6 <= value { format!("{value:.0}") } else { format!("{short}") }
 }
 
 #[cfg(test)]
@@ -260,6 +260,9 @@ mod tests {
             "lat (us)",
             &[("0", "lat=0"), ("0.333333", "lat=0.333333"), ("0.666667", "lat=0.666667"), ("1", "lat=1")],
         );
+        // The eleventh step of eighteen is a whole number, though not of the nearest double of 11 / 18.
+        let axis: Axis = "stage_chunk=4096..10000000/19".parse().unwrap();
+        assert_eq!((axis.values[11].label.as_str(), axis.values[18].label.as_str()), ("6112704", "10000000"));
         check("lat=0.5..2*2", "lat (us)", &[("0.5", "lat=0.5"), ("1", "lat=1"), ("2", "lat=2")]);
         check("copy_engines=1..2", "copy_engines", &[("1", "copy_engines=1"), ("2", "copy_engines=2")]);
         check("h2d_bw*1,2..3", "h2d_bw", &[("x1", "h2d_bw*1"), ("x2", "h2d_bw*2"), ("x3", "h2d_bw*3")]);
