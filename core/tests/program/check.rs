@@ -488,10 +488,13 @@ fn a_bad_command_is_told_once_and_hides_nothing_else() {
     );
     // Of several spans the message names the one.
     check_json(
-        r#"{"op": "kernel", "s": "0", "reads": [{"buf": "z", "off": 0, "len": 0}, 3], "writes": [{"buf": "z", "off": 0, "len": -1}]}"#,
+        r#"{"op": "kernel", "s": "0", "reads": [{"buf": "z", "off": 0, "len": 0}, 3], "writes": [{"buf": "z", "off": 0, "len": -1}]},
+           {"op": "host_fn", "s": "0", "reads": [], "writes": [], "compute": {"dtype": "f32", "fn": "mul", "conj": 1}}, {"op": "kernel", "s": "0", "reads": [], "writes": [], "compute": {"dtype": "f64", "fn": "guard", "strict": "no"}}"#,
         &[
             r#"command 0: kernel: field "reads[1]" is 3, a span is needed"#,
             "command 0: kernel: writes[0]: negative length",
+            r#"command 1: host_fn: field "conj" is 1, true or false is needed"#,
+            r#"command 2: kernel: field "strict" is "no", true or false is needed"#,
         ],
     );
     // A broken capture is no reason to blame its end, or what is captured.

@@ -86,14 +86,20 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn bool(&mut self, key: &str) -> Option<bool> {
-        match self.required(key)? {
-            Json::Bool(b) => Some(*b),
-            other => self.fault(format!("field {key:?} is {other}, true or false is needed")),
-        }
+        self.required(key)?;
+        self.flag(key)
     }
 
     pub(super) fn flag(&mut self, key: &str) -> Option<bool> {
-        if self.present(key).is_none() { Some(false) } else { self.bool(key) }
+        self.flag_of(key, self.map)
+    }
+
+    fn flag_of(&mut self, key: &str, map: &Object<'_>) -> Option<bool> {
+        match map.get(key) {
+            None | Some(Json::Null) => Some(false),
+            Some(Json::Bool(b)) => Some(*b),
+            Some(other) => self.fault(format!("field {key:?} is {other}, true or false is needed")),
+        }
     }
 
     pub(super) fn float(&mut self, key: &str, map: &'a Object<'a>) -> Option<f64> {
@@ -278,18 +284,17 @@ impl<'a> Fields<'a> {
             Some(other) => return self.fault(format!("field \"compute\" is {other}, an object is needed")),
         };
         let dtype = self.dtype(map)?;
-        let flag = |name: &str| map.get(name).and_then(Json::as_bool).unwrap_or(false);
         let func = match map.get("fn").and_then(Json::as_str) {
             Some("fill") => Func::Fill(self.float("value", map)?),
             Some("affine") => Func::Affine { mul: self.float("mul", map)?, add: self.float("add", map)? },
-            Some("mul") => Func::Mul { conj: flag("conj") },
+            Some("mul") => Func::Mul { conj: self.flag_of("conj", map)? },
             Some("add") => Func::Add,
             Some("dot") => Func::Dot,
             Some("multiple") => Func::Multiple { factor: self.float("factor", map)? },
             Some("divide") => Func::Divide,
             Some("sqrt") => Func::Sqrt,
             Some("where") => Func::Where { above: self.float("above", map)? },
-            Some("guard") => Func::Guard { strict: flag("strict") },
+            Some("guard") => Func::Guard { strict: self.flag_of("strict", map)? },
             Some("shrink") => Func::Shrink { by: self.float("by", map)? },
             _ => {
                 return self.fault(

@@ -45,10 +45,6 @@ impl<'a> Json<'a> {
         matches!(self, Json::Number(_))
     }
 
-    pub(super) fn as_bool(&self) -> Option<bool> {
-        if let Json::Bool(value) = self { Some(*value) } else { None }
-    }
-
     pub(super) fn as_i64(&self) -> Option<i64> {
         if let Json::Number(number) = self { number.as_i64() } else { None }
     }
