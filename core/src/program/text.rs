@@ -45,7 +45,7 @@
 //!
 //! | part | written |
 //! |---|---|
-//! | NAME | a word of letters, digits and `_ - . + @ / %`, or anything in quotes with the escapes of JSON; NAMES, SPANS: several, with commas |
+//! | NAME | a word of letters, digits and `_ - . + @ / %` without `..`, or anything in quotes with the escapes of JSON; NAMES, SPANS: several, with commas |
 //! | SIZE | bytes: `4096`, `4KB` (1000), `4MiB` (1024), `1.5GiB`; up to `TB` and `TiB` |
 //! | TIME | `250ns`, `120us`, `1.5ms`, `2s` |
 //! | DEVICE | `cuda:0`; where it is left out, device 0 |
