@@ -98,8 +98,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
     let Value::Object(profiles) = profiles else {
         return Err(wrong("", "profiles", "it is no object"));
     };
+    let beside = file.keys().filter(|key| *key != "profiles" && !OTHERS.contains(&key.as_str()));
     let read = profiles.iter().map(|(name, fields)| match fields {
-        Value::Object(fields) => profile(name, fields, common),
+        Value::Object(fields) => {
+            let mut machine = profile(name, fields, common)?;
+            // Figures hold for all profiles in `common` alone.
+            machine.ignored.extend(beside.clone().cloned());
+            Ok(machine)
+        }
         _ => Err(wrong(name, "profiles", "the profile is no object")),
     });
     read.try_collect_vec()

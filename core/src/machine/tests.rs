@@ -144,6 +144,10 @@ fn a_file_of_its_own_overrides_and_lists_what_it_does_not_know() {
     let file =
         r#"{"common": {"call_lauch": 7.25, "lat": 2}, "profiles": {"x": {"h2d_bw": 12, "colour": "red"}}}"#;
     assert_eq!(Machine::from_json(file.as_bytes()).unwrap().ignored, ["colour", "call_lauch"]);
+    // Beside the profiles a figure holds for none of them.
+    let file = r#"{"schema_version": 1, "note": "", "lat": 2, "zork": 1, "profiles": {"x": {"h2d_bw": 12}}}"#;
+    let beside = Machine::from_json(file.as_bytes()).unwrap();
+    assert_eq!((beside.lat, &beside.ignored[..]), (Nanos(1500), &["lat".to_owned(), "zork".to_owned()][..]));
     let of = |name: &str| machine.figures().find(|f| f.name == name).unwrap().source;
     assert_eq!((of("h2d_bw").grade, &*of("h2d_bw").text), (Grade::Measured, "a probe"));
     assert_eq!(of("call_launch").grade, Grade::Unstated);

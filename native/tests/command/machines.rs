@@ -78,12 +78,15 @@ fn a_file_of_ones_own_works_wherever_a_machine_is_taken() {
         let told = "warning: typo.json: fields that mean nothing here: d2h_bv\n";
         assert_eq!((ran.code, ran.err.as_str()), (0, told), "{args:?}");
     }
-    // Several profiles in one file are listed.
-    std::fs::write(folder.join("two.json"), r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2}}}"#)
-        .unwrap();
+    // Several profiles in one file are listed, with what means nothing in each.
+    let two = r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2, "d2h_bv": 3}}, "lat": 1}"#;
+    std::fs::write(folder.join("two.json"), two).unwrap();
     assert_eq!(told(&folder, &["machines", "two.json", "--format", "json"]).as_array().unwrap().len(), 2);
     let text = spanlift(&folder, &["machines", "two.json"]).out;
     assert!(text.contains("\na  ") && text.contains("\nb  "), "{text}");
+    let ignored =
+        "\nfields of a that mean nothing here: lat\nfields of b that mean nothing here: d2h_bv, lat\n";
+    assert!(text.ends_with(ignored), "{text}");
 }
 
 #[test]

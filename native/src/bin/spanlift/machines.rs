@@ -105,6 +105,9 @@ fn table(machines: &[Machine], out: &mut Out) {
         "\n{n_figures} figures: {}. `spanlift machines NAME` tells each with its source.",
         told.join(", ")
     ));
+    for m in machines.iter().filter(|m| !m.ignored.is_empty()) {
+        out.line(&format!("fields of {} that mean nothing here: {}", say::one_line(&m.name), ignored(m)));
+    }
 }
 
 const GRADES: [Grade; 5] =
@@ -131,7 +134,10 @@ fn figures(machine: &Machine, out: &mut Out) {
         out.line(line.trim_end());
     }
     if !machine.ignored.is_empty() {
-        let names: Vec<String> = machine.ignored.iter().map(|n| say::one_line(n)).collect();
-        out.line(&format!("\nfields that mean nothing here: {}", names.join(", ")));
+        out.line(&format!("\nfields that mean nothing here: {}", ignored(machine)));
     }
+}
+
+fn ignored(machine: &Machine) -> String {
+    say::one_line(&machine.ignored.join(", "))
 }
