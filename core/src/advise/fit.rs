@@ -330,11 +330,13 @@ impl<'a> Problem<'a> {
                 let variance: f64 = strong.map(|(sigma, v)| (v[j] / sigma).powi(2)).sum();
                 Standing::Determined(spread.map(|s| s * variance.sqrt()))
             };
+            // Of what nothing depends on, 0 stays 0.
+            let of = if moved[j] { &machine } else { self.start };
             FittedFigure {
                 name: name.to_owned(),
                 unit,
                 start: self.start.figure(name).unwrap_or_default(),
-                value: machine.figure(name).unwrap_or_default(),
+                value: of.figure(name).unwrap_or_default(),
                 influence: influence / n_rows.sqrt(),
                 standing,
             }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `tensors`, `bytes_each` | how many, of which size | required |
 //! | `measured_ms` or `published_ms` | how long the timed call took | required |
-//! | `id` or `label` | what the row is called | its number |
+//! | `id` or `label` | what the row is called, text or a number | its number |
 //! | `pinned` | the source is page-locked already | `false` |
 //! | `pin_call` | `pin_memory()` is part of the timed call | `false` |
 //! | `copy` | a copy to the device is part of it | `true` |
@@ -15,13 +15,14 @@
 //! | `repeat_same` | the same source as in an untimed call before | `false` |
 //! | `tensordict` | through a dictionary of tensors | `false` |
 //! | `pin_threads` | threads that pin the leaves; 0 is the calling one | `null` |
+//!
+//! `row`, `table` and `call` tell where in that table a row stands. Unknown fields are ignored and listed in [`Row::ignored`].
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::machine::Machine;
-use crate::machine::object;
+use crate::machine::{Machine, object, whole};
 use crate::ordered::CollectVec;
 use crate::program::{AllocVia, BufferId, HostCost, Program, Space};
 use crate::sim::{self, SimError};
@@ -43,6 +44,8 @@ pub struct Row {
     pub pin_threads: Option<u32>,
     /// The measured time in milliseconds.
     pub ms: f64,
+    /// Fields that mean nothing here, such as a misspelled one, whose default holds in its place.
+    pub ignored: Vec<String>,
 }
 
 /// Why bytes are no list of rows.
@@ -92,6 +95,25 @@ const MOST_ROWS: usize = 1000;
 const MOST_TENSORS: u64 = 200_000;
 const MOST_BYTES: u64 = 1 << 40;
 const MOST_THREADS: u64 = 256;
+/// The fields of a row, and those by which the published table names its own.
+const FIELDS: [&str; 16] = [
+    "tensors",
+    "bytes_each",
+    "measured_ms",
+    "published_ms",
+    "id",
+    "label",
+    "pinned",
+    "pin_call",
+    "copy",
+    "non_blocking",
+    "repeat_same",
+    "tensordict",
+    "pin_threads",
+    "row",
+    "table",
+    "call",
+];
 /// Milliseconds that a row may take.
 const TIMES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 
@@ -104,6 +126,8 @@ const TIMES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// use spanlift::advise::rows;
 /// let file = br#"{"rows": [{"id": "one", "tensors": 1, "bytes_each": 4000000, "measured_ms": 0.46}]}"#;
 /// assert_eq!(rows(file)?[0].ms, 0.46);
+/// let file = br#"{"rows": [{"tensors": 1, "bytes_each": 8, "measured_ms": 1, "nonblocking": true}]}"#;
+/// assert_eq!(rows(file)?[0].ignored, ["nonblocking"]);
 /// let error = rows(br#"{"rows": [{"tensors": 1, "bytes_each": 0, "measured_ms": 1}]}"#).unwrap_err();
 /// assert_eq!(error.to_string(), r#"row 1, field "bytes_each": 0 is no number between 1 and 1099511627776"#);
 /// # Ok::<(), spanlift::advise::RowsError>(())
@@ -146,10 +170,7 @@ fn read(fields: &Map<String, Value>, number: usize) -> Result<Row, RowsError> {
     let given = |field: &str| fields.get(field).filter(|v| !v.is_null());
     let count = |field: &'static str, lo: u64, hi: u64| match given(field) {
         None => Err(wrong(field, "it is missing".to_owned())),
-        Some(v) => match v.as_u64() {
-            Some(n) if lo <= n && n <= hi => Ok(n),
-            _ => Err(wrong(field, format!("{v} is no number between {lo} and {hi}"))),
-        },
+        Some(v) => whole(v, &format!("number between {lo} and {hi}"), lo, hi).map_err(|e| wrong(field, e)),
     };
     let flag = |field: &'static str, default: bool| match given(field) {
         None => Ok(default),
@@ -164,13 +185,18 @@ fn read(fields: &Map<String, Value>, number: usize) -> Result<Row, RowsError> {
             _ => return Err(wrong(field, format!("{v} is no time between 1e-6 and 1e9 ms"))),
         },
     };
-    let name = ["id", "label"].into_iter().find_map(|f| given(f)?.as_str());
+    let id = match ["id", "label"].into_iter().find_map(|f| Some((f, given(f)?))) {
+        None => format!("row {number}"),
+        Some((_, Value::String(name))) => name.clone(),
+        Some((_, name @ Value::Number(_))) => name.to_string(),
+        Some((field, v)) => return Err(wrong(field, format!("{v} is no text"))),
+    };
     let pin_threads = match given("pin_threads") {
         None => None,
         Some(_) => u32::try_from(count("pin_threads", 0, MOST_THREADS)?).ok(),
     };
     let row = Row {
-        id: name.map_or_else(|| format!("row {number}"), str::to_owned),
+        id,
         tensors: count("tensors", 1, MOST_TENSORS)?,
         bytes_each: count("bytes_each", 1, MOST_BYTES)?,
         pinned: flag("pinned", false)?,
@@ -181,6 +207,7 @@ fn read(fields: &Map<String, Value>, number: usize) -> Result<Row, RowsError> {
         tensordict: flag("tensordict", false)?,
         pin_threads,
         ms,
+        ignored: fields.keys().filter(|name| !FIELDS.contains(&name.as_str())).cloned().collect_vec(),
     };
     match row.clash() {
         Some((field, message)) => Err(wrong(field, message.to_owned())),

@@ -96,7 +96,8 @@ fn number(value: &serde_json::Value, what: &str, lo: f64, hi: f64) -> Result<f64
     }
 }
 
-fn whole(value: &serde_json::Value, what: &str, lo: u64, hi: u64) -> Result<u64, String> {
+/// A whole number within bounds; `what` it is, they say.
+pub(crate) fn whole(value: &serde_json::Value, what: &str, lo: u64, hi: u64) -> Result<u64, String> {
     // `2.0` is whole too, and has its place in a double.
     let whole = value.as_f64().filter(|v| v.fract() == 0.0 && v.abs() <= 1e18).map(nearest);
     match value.as_u64().or_else(|| whole.and_then(|n| u64::try_from(n).ok())) {

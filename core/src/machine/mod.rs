@@ -21,6 +21,7 @@ mod read;
 use std::sync::{Arc, OnceLock};
 
 use figure::Value;
+pub(crate) use figure::whole;
 pub use figure::{Figure, Grade, Source};
 pub use read::MachineError;
 pub(crate) use read::object;

@@ -174,6 +174,16 @@ fn wrong_rows_and_figures_are_refused() {
     let many = vec![json!({"tensors": 150_000, "bytes_each": 8, "measured_ms": 1}); 2];
     refused(&json!({"rows": many}).to_string(), "300000 tensors in all");
 
+    refused(
+        &row(r#""measured_ms": 1, "pin_call": true, "pin_threads": 1.5"#),
+        "1.5 is no number between 0 and 256",
+    );
+    refused(&row(r#""measured_ms": 1, "label": true"#), "field \"label\": true is no text");
+    // Other tools write whole numbers as 2.0, and number their rows.
+    let told = r#"{"rows": [{"id": 7, "tensors": 2.0, "bytes_each": 8.0, "measured_ms": 1}]}"#;
+    let told = &rows(told.as_bytes()).unwrap()[0];
+    assert_eq!((told.id.as_str(), told.tensors, told.bytes_each), ("7", 2, 8));
+
     let one = rows(row(r#""measured_ms": 1"#).as_bytes()).unwrap();
     let machine = Machine::default();
     // Rows that were built, not read: what no file may say cannot be fitted either.
@@ -198,6 +208,22 @@ fn wrong_rows_and_figures_are_refused() {
         let error = fit(&one, &machine, figures).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// 0 is what is not there, which no row of copies to a device has to do with.
+#[test]
+fn what_no_row_depends_on_stays_as_it_was() {
+    let rows = rows(br#"{"rows": [{"tensors": 2, "bytes_each": 4000000, "measured_ms": 1}]}"#).unwrap();
+    let mut machine = Machine::default();
+    let source = machine.figures().find(|f| f.name == "call_free").unwrap().source;
+    machine.set("call_free", 0.0, source).unwrap();
+    let names = ["p2p_bw", "batch_bw", "call_free", "h2d_bw"];
+    let found = fit(&rows, &machine, &names).unwrap();
+    for (figure, name) in found.figures.iter().zip(&names[..3]) {
+        assert_eq!((figure.value, figure.standing), (0.0, Standing::NoInfluence), "{name}");
+        assert_eq!(found.machine.figure(name), Some(0.0), "{name}");
+    }
+    assert!(found.machine.h2d_bw != machine.h2d_bw);
 }
 
 /// A figure that rows push to where none of them sees it any more is not where it began, and not without influence.

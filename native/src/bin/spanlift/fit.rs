@@ -47,7 +47,7 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         Some(what) => Fail::at(&place, what),
         None => Fail::at(&place, e),
     })?;
-    let ignored = ignored(&bytes);
+    let ignored: BTreeSet<&str> = rows.iter().flat_map(|row| &row.ignored).map(String::as_str).collect();
     if !ignored.is_empty() {
         let names = say::one_line(&ignored.into_iter().collect::<Vec<_>>().join(", "));
         say::warning_line(&format!("{place}: fields of rows that mean nothing here: {names}"));
@@ -76,35 +76,6 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         out.line(&format!("\nWritten: {}", say::written(path)));
     }
     Ok(End::Done)
-}
-
-/// The fields of a row, and those by which the published table names its own.
-const FIELDS: [&str; 16] = [
-    "tensors",
-    "bytes_each",
-    "measured_ms",
-    "published_ms",
-    "id",
-    "label",
-    "pinned",
-    "pin_call",
-    "copy",
-    "non_blocking",
-    "repeat_same",
-    "tensordict",
-    "pin_threads",
-    "row",
-    "table",
-    "call",
-];
-
-/// The fields of rows that are none, as one that is misspelled: its default holds in its place.
-fn ignored(rows: &[u8]) -> BTreeSet<String> {
-    let file: Value =
-        serde_json::from_slice(rows.strip_prefix(b"\xef\xbb\xbf").unwrap_or(rows)).unwrap_or_default();
-    let rows = file["rows"].as_array().into_iter().flatten().filter_map(Value::as_object);
-    let names = rows.flat_map(|row| row.keys());
-    names.filter(|name| !FIELDS.contains(&name.as_str())).cloned().collect()
 }
 
 fn object(fit: &Fit) -> Value {
