@@ -54,6 +54,77 @@ fn every_row_of_nvtx_is_counted() {
     assert!(told.contains("\n1 event left out; bad_ts 1\n4 events of slices in two halves (B, E)"), "{told}");
 }
 
+/// Calls of programs whose threads have default streams of their own wait as all others do.
+#[test]
+fn calls_have_the_names_of_the_interface() {
+    let folder = folder("nsight-calls");
+    made(
+        &folder.join("run.sqlite"),
+        "INSERT INTO StringIds VALUES (10, 'cudaStreamSynchronize_ptsz_v7000'), (11, 'cuStreamSynchronize_ptsz'),
+             (12, 'cuMemcpyHtoD_v2_ptds'), (13, 'cudaStreamGetCaptureInfo_v2_v11030'), (14, 'my_v');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 10, 0, 77, 1, 10, 0), (20, 35, 1, 77, 2, 11, 0),
+             (40, 41, 1, 77, 3, 12, 0), (50, 51, 0, 77, 4, 13, 0), (60, 61, 0, 77, 5, 14, 0);",
+    );
+    let told = json(&spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]).out);
+    let times = serde_json::json!({"cuStreamSynchronize": 15, "cudaStreamSynchronize": 10});
+    assert_eq!(told["host_sync"]["time_ns_by_call"], times);
+    let names: Vec<&String> = told["host_calls"].as_object().unwrap().keys().collect();
+    let expected = [
+        "a range",
+        "cuMemcpyHtoD",
+        "cuStreamSynchronize",
+        "cudaStreamGetCaptureInfo_v2",
+        "cudaStreamSynchronize",
+        "my_v",
+    ];
+    assert_eq!(names, expected);
+}
+
+/// SQLite needs the file; what comes through a pipe is not packed for that.
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_told_as_one() {
+    let folder = folder("nsight-pipe");
+    made(&folder.join("run.sqlite"), "");
+    let export = std::fs::read(folder.join("run.sqlite")).unwrap();
+    let piped = |args: &[&str], bytes: &[u8]| {
+        let mut command = binary(&folder);
+        command.args(args);
+        let told = ran(command, bytes);
+        assert_eq!((told.code, told.out.as_str()), (2, ""));
+        told.err
+    };
+    for (file, place) in [("-", "standard input"), ("/dev/stdin", "/dev/stdin")] {
+        let told = piped(&["analyze", file], &export);
+        assert_eq!(
+            told,
+            format!("error: {place}: a database of SQLite cannot be read from a pipe: give its file\n")
+        );
+        let told = piped(&["bench", "trace", file], b"[]");
+        assert_eq!(told, format!("error: {place}: is there once, and a file is read several times here\n"));
+    }
+}
+
+/// nvprof's databases have some tables of the same names; without its kernels and the names of calls figures would be wrong.
+#[test]
+fn a_database_of_nvprof_is_no_export() {
+    let folder = folder("nsight-nvprof");
+    let db = Connection::open(folder.join("run.nvprof")).unwrap();
+    db.execute_batch(
+        "CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (_id_ INTEGER PRIMARY KEY, copyKind INT, srcKind INT, dstKind INT, flags INT,
+             bytes INT, start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER PRIMARY KEY, start INT, end INT, name INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 1, 1, 3, 0, 4096, 100, 200, 0, 1, 7, 5);",
+    )
+    .unwrap();
+    for args in [&["analyze", "run.nvprof"][..], &["view", "run.nvprof", "-o", "out.svg"]] {
+        let told = spanlift(&folder, args);
+        assert_eq!((told.code, told.out.as_str()), (2, ""));
+        assert!(told.err.starts_with("error: run.nvprof: byte 0: a database of nvprof"), "{}", told.err);
+    }
+}
+
 #[test]
 fn a_picture_of_an_export_says_what_it_was_read_from() {
     let folder = folder("nsight-from");

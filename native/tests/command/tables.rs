@@ -383,6 +383,9 @@ fn devices_of_two_processes_are_those_of_the_machine() {
         "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (2, 0, 10 << 24, 'a', 132), (5, 0, 11 << 24, 'b', 132);";
     assert_eq!(of(&format!("{table}{numbers}")), (names(&["dev2", "dev5"]), Some(2)));
     assert_eq!(of(&format!("{table}{global}")), (names(&["dev2", "dev5"]), Some(2)));
+    // The upper eight bits of a global id are a machine's, and may make it negative.
+    let far = global.replace("<< 24", "* (1 << 24) - (1 << 56)");
+    assert_eq!(of(&format!("{table}{far}")), (names(&["dev2", "dev5"]), Some(2)));
     assert_eq!(of(table), (names(&["dev0"]), Some(2)));
 }
 

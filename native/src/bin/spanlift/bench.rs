@@ -21,8 +21,8 @@ use spanlift_native::programs;
 use crate::End;
 use crate::analyze;
 use crate::cli::{BenchArgs, BenchSubject, Format};
-use crate::say::{Fail, Out};
-use crate::{bench_copy, bench_transfers};
+use crate::say::{self, Fail, Out};
+use crate::{bench_copy, bench_transfers, source};
 
 /// One measured figure.
 #[derive(Debug, Serialize)]
@@ -113,8 +113,8 @@ fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
 /// Bytes of JSON that are read in a second, alone and with all figures and findings; a compressed file's bytes are those
 /// unpacked.
 fn trace(file: &Path) -> Result<Vec<Figure>, Fail> {
-    if file.as_os_str() == "-" {
-        return Err(Fail::at("standard input", "is there once, and a file is read several times here"));
+    if source::is_once(file) {
+        return Err(Fail::at(&say::place(file), "is there once, and a file is read several times here"));
     }
     let (table, n_bytes) = analyze::table(file)?;
     let n_events = table.n_events as f64;

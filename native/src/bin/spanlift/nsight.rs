@@ -33,6 +33,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 
 use crate::say::{self, Fail};
+use crate::source;
 use file::File;
 
 /// What it is called where a trace says what it was read from.
@@ -64,7 +65,7 @@ pub(crate) fn is_sqlite(head: &[u8]) -> bool {
 /// One line with the file's name: of SQLite, of `sink`, or that no table of the export is there.
 pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -> Result<(), Fail> {
     let place = say::place(path);
-    if path.as_os_str() == "-" {
+    if source::is_once(path) {
         return Err(Fail::at(&place, "a database of SQLite cannot be read from a pipe: give its file"));
     }
     let fault =
@@ -102,6 +103,13 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
                     "byte 0: a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)"
                 }
             },
+        ));
+    }
+    // Some of its tables have the same names, but not its kernels nor the names of its calls.
+    if export.tables.values().any(|columns| columns.contains("_id_")) {
+        return Err(Fail::at(
+            &place,
+            "byte 0: a database of nvprof, which is not read: record with `nsys profile --trace=cuda,nvtx`",
         ));
     }
     let mut to = Pieces {
@@ -339,8 +347,8 @@ impl Export {
             if let (ValueRef::Integer(pid), ValueRef::Integer(own), ValueRef::Integer(device)) =
                 (row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?)
             {
-                // By version the process alone, or its global id.
-                let pid = if pid <= 0xff_ffff { pid } else { process(pid) };
+                // By version the process alone, or its global id, which a machine's number in its upper bits makes negative.
+                let pid = if (0..=0xff_ffff).contains(&pid) { pid } else { process(pid) };
                 found.insert((pid, own), device);
             }
         }
@@ -559,8 +567,16 @@ fn synchronisation(kind: Option<i64>) -> &'static str {
         .unwrap_or("Unknown Sync")
 }
 
-/// A call without the version of its interface: `cudaMemcpyAsync_v3020` is `cudaMemcpyAsync`.
+/// A call without the version of its interface and without the mark that each thread has a default stream:
+/// `cudaMemcpyAsync_ptsz_v7000` is `cudaMemcpyAsync`, `cuMemcpyHtoD_v2_ptds` is `cuMemcpyHtoD`.
 fn call(name: &str) -> &str {
+    let name = without_version(name);
+    let marked = ["_ptsz", "_ptds"].into_iter().find_map(|mark| name.strip_suffix(mark));
+    marked.map_or(name, without_version)
+}
+
+/// `cudaMemcpyAsync_v3020` is `cudaMemcpyAsync`.
+fn without_version(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((call, version)) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => call,
         _ => name,

@@ -169,6 +169,11 @@ fn foreign(path: &Path, head: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// Whether what is read is gone, as of standard input and other pipes.
+pub(crate) fn is_once(path: &Path) -> bool {
+    path.as_os_str() == "-" || std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
+}
+
 /// Bytes read at once.
 pub(crate) const PIECE: usize = spanlift::trace::table::Scan::PIECE;
 
