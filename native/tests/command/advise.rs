@@ -233,12 +233,12 @@ fn text_tells_the_same_and_the_map_is_a_picture() {
 /// Draws the map of a request for these numbers of idle cores.
 fn map(name: &str, idle: &[&str]) -> String {
     let folder = folder(name);
-    let mut args = vec!["advise", "--tensors", "1000x4KB", "-o", "map.svg"];
+    let mut args = vec!["advise", "--tensors", "1000x4KB", "-o", "map.SVG"];
     args.extend(HERE);
     args.extend(idle);
     let ran = spanlift(&folder, &args);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    std::fs::read_to_string(folder.join("map.svg")).unwrap()
+    std::fs::read_to_string(folder.join("map.SVG")).unwrap()
 }
 
 /// Long in a debug build: some 500 rankings.

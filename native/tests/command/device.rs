@@ -65,6 +65,13 @@ fn a_safe_program_runs_and_what_was_issued_replays() {
     assert_eq!(spanlift(&folder, &["check", "r.txt"]).code, 0, "{recorded}");
     let replayed = spanlift(&folder, &["run", "r.txt", "--on", "cpu", "--format", "json"]);
     assert_eq!(finals(&replayed.out), finals(&simulated.out), "{recorded}");
+    // Its form is that of its name, as of `check --mended`.
+    for (name, is_json) in [("R.JSON", true), ("recorded", false)] {
+        let ran = on_software(&folder, &["run", "p.json", "--on", "cuda:0", "--record", name]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let recorded = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(recorded.starts_with('{'), is_json, "{name}: {recorded}");
+    }
     let text = on_software(&folder, &["run", "p.json", "--on", "cuda:0"]);
     assert!(text.out.starts_with("11 commands run on cuda:0, in the order of the list: "), "{}", text.out);
     assert!(text.out.contains("1 read: all right"), "{}", text.out);

@@ -103,7 +103,7 @@ fn terms(args: &CheckArgs, machine: Option<&Machine>) -> Terms {
 
 /// A picture's name says what it is.
 fn is_picture(path: &Path) -> Result<(), Fail> {
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+    if output::ends_in(path, "svg") {
         return Ok(());
     }
     Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"))
@@ -265,7 +265,7 @@ fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Resul
         let changes = say::counted(mended.n_fixes, "change");
         say::warning_line(&format!("{}: left after {changes}: {left}", say::written(path)));
     }
-    let is_json = output::unpacked(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let is_json = output::ends_in(&output::unpacked(path), "json");
     let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };
     output::write(path, text.as_bytes())
 }

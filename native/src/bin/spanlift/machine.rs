@@ -8,8 +8,8 @@ use spanlift::Program;
 use spanlift::hazard::{Mode, Terms};
 use spanlift::machine::{Machine, USUAL};
 
-use crate::input;
 use crate::say::{self, Fail};
+use crate::{input, output};
 
 /// A machine, and how a page is told of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,7 @@ fn warn(path: &Path, machine: &Machine) {
 ///
 /// A wrong name is told as one; whatever looks like a file is opened, so that its fault is told.
 pub(crate) fn is_file(name: &Path) -> bool {
-    let has_ending = name.extension().is_some_and(|e| e == "json" || e == "gz");
+    let has_ending = output::ends_in(name, "json") || output::ends_in(name, "gz");
     let is_builtin = Machine::names().any(|known| name.as_os_str() == known);
     !is_builtin && (has_ending || name.components().count() > 1 || name.as_os_str() == "-" || name.exists())
 }

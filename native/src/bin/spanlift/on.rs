@@ -84,8 +84,8 @@ pub(crate) fn cuda(
     let cuda::Run { trace, clock, end, marks, reads, finals, issued } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     if let Some(path) = &args.record {
-        let is_text = output::unpacked(path).extension().is_some_and(|kind| kind != "json");
-        let recorded = if is_text { issued.to_text() } else { issued.to_json() };
+        let is_json = output::ends_in(&output::unpacked(path), "json");
+        let recorded = if is_json { issued.to_json() } else { issued.to_text() };
         output::write(path, recorded.as_bytes())?;
     }
     let name = format!("cuda:{first}");

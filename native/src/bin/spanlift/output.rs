@@ -65,7 +65,12 @@ pub(crate) fn unpacked(path: &Path) -> Cow<'_, Path> {
 }
 
 fn is_packed(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"))
+    ends_in(path, "gz")
+}
+
+/// Whether a name has this ending, in letters of either case.
+pub(crate) fn ends_in(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending))
 }
 
 /// Writes `bytes` to `path`: into a file beside it first, which then takes its name. Where that ends in `.gz` they are packed.
@@ -104,8 +109,8 @@ fn target(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     if path.as_os_str() == "-" {
         return Err(io::Error::other("reports go to standard output; give a file's name"));
     }
-    // A link stays a link: the file that it names is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    // A link stays a link: the file that it names is replaced, or made.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| named(path));
     match fs::metadata(&target) {
         Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(there) if !there.is_file() => Ok((target, Some(there))),
@@ -117,6 +122,17 @@ fn target(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
         },
         Err(e) => Err(e),
     }
+}
+
+/// What a path names through links that lead to nothing yet.
+fn named(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.with_file_name(next);
+    }
+    target
 }
 
 fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -195,9 +211,20 @@ mod tests {
             assert_eq!(fs::metadata(folder.join("a.txt")).unwrap().permissions().mode() & 0o777, 0o600);
             assert_eq!(names(), ["a.txt"]);
             std::os::unix::fs::symlink("a.txt", folder.join("link")).unwrap();
-            try_write(&folder.join("link"), b"three").unwrap();
-            assert_eq!(fs::read(folder.join("a.txt")).unwrap(), b"three");
-            assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
+            std::os::unix::fs::symlink("link", folder.join("second")).unwrap();
+            let is_link = |name| fs::symlink_metadata(folder.join(name)).unwrap().is_symlink();
+            // Also where nothing is there yet.
+            for (link, text) in [("link", "three"), ("second", "four"), ("second", "five")] {
+                try_write(&folder.join(link), text.as_bytes()).unwrap();
+                assert_eq!(fs::read(folder.join("a.txt")).unwrap(), text.as_bytes());
+                assert!(is_link("link") && is_link("second"));
+                if text != "five" {
+                    fs::remove_file(folder.join("a.txt")).unwrap();
+                }
+            }
+            std::os::unix::fs::symlink("round", folder.join("round")).unwrap();
+            assert!(try_write(&folder.join("round"), b"x").is_err());
+            assert!(is_link("round"));
             try_write(Path::new("/dev/null"), b"x").unwrap();
             assert!(!fs::metadata("/dev/null").unwrap().is_file());
         }

@@ -78,8 +78,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     if 3 < axes.len() {
         return Err(Fail::at("--over", "a table has two sides, so at most two axes can be given"));
     }
-    let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg"));
-    if let Some(path) = args.out.as_ref().filter(|path| !is_svg(path)) {
+    if let Some(path) = args.out.as_ref().filter(|path| !output::ends_in(path, "svg")) {
         return Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"));
     }
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;

@@ -151,7 +151,7 @@ struct Advice {
 
 pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.out
-        && path.extension().is_none_or(|e| e != "svg")
+        && !output::ends_in(path, "svg")
     {
         return Err(Fail::at(&path.display().to_string(), "the map's name ends in .svg"));
     }
