@@ -332,3 +332,22 @@ fn a_thread_that_calls_on_is_not_joined() {
         ],
     );
 }
+
+#[test]
+fn what_asks_for_a_streams_end_waits_for_what_was_called_on_it() {
+    // A blocking peer copy stands among the work of every device: their ends and streams 0 are waited for with it.
+    let peer = "stream s\npinned x 8\npinned y 8\nspawn w\ncopy x <- y blocking on 0 peer\n";
+    waits(&format!("{peer}w: sync cuda:1\n"), "cudaDeviceSynchronize();", &["copy x <- y blocking peer"]);
+    waits(&format!("{peer}w: sync 0@1\n"), "cudaStreamSynchronize(0);", &["copy x <- y blocking peer"]);
+    // A pool asks the streams that were noted when it gets its memory back.
+    let noted =
+        "stream s\npinned x 8 via pinned_pool\ndevice d 8\nspawn w\ncopy d <- x on s\nw: kernel k on s\n";
+    waits(
+        &format!("{noted}free x\npinned y 8 via pinned_pool reuse x\n"),
+        "cudaFreeHost(x);  // free x",
+        &["kernel k on s"],
+    );
+    let marked =
+        "stream s\ndevice d 8 via pool home s\nstream r\nspawn w\nrecord_stream d on r\nw: kernel k on r\n";
+    waits(&format!("{marked}free d\n"), "cudaFreeAsync(d, s);  // free d", &["kernel k on r"]);
+}

@@ -46,7 +46,7 @@ enum Part {
     Adds,
     /// After all, before all that comes.
     Alone,
-    /// After all who looked, and no one is after it.
+    /// After all, and no one is after it.
     Collects,
 }
 
@@ -57,6 +57,8 @@ struct Finder<'a> {
     program: &'a Program,
     /// Of each stream its device.
     devices: &'a [u32],
+    /// The devices of streams, and those that are waited for.
+    all: BTreeSet<u32>,
     /// Of each stream whether stream 0 waits for it.
     is_blocking: Vec<bool>,
     /// Of each thread, up to which command of each other it is ordered.
@@ -66,6 +68,10 @@ struct Finder<'a> {
     /// Who made something or put something there, and who looked.
     seen: BTreeMap<Shared, [Last; 2]>,
     captured: Captured,
+    /// Of each buffer its declaration.
+    allocs: &'a [Option<Alloc>],
+    /// Of buffers the streams that their pool asks when it gets them back.
+    noted: BTreeSet<(BufferId, StreamId)>,
     /// Of each thread its last call so far.
     called: Last,
     /// Of each thread its last call of all.
@@ -83,19 +89,27 @@ impl Turns {
         }
         let mut is_blocking: Vec<bool> =
             names.streams.names().map(|name| legacy_device(name).is_some()).collect_vec();
+        let mut all: BTreeSet<u32> = ids.devices.iter().copied().collect();
         for command in program.commands() {
-            if let Op::Stream { stream, kind, .. } = command.op {
-                is_blocking[stream.index()] = kind != StreamKind::NonBlocking;
+            match command.op {
+                Op::Stream { stream, kind, .. } => {
+                    is_blocking[stream.index()] = kind != StreamKind::NonBlocking;
+                }
+                Op::DeviceSync { dev } => _ = all.insert(dev),
+                _ => {}
             }
         }
         let mut finder = Finder {
             program,
             devices: &ids.devices,
+            all,
             is_blocking,
             knows: vec![Last::new(); n_threads],
             sent: vec![Last::new(); names.n_channels()],
             seen: BTreeMap::new(),
             captured: Captured::default(),
+            allocs: &ids.allocs,
+            noted: BTreeSet::new(),
             called: Last::new(),
             calls: &ids.calls,
             awaited: BTreeMap::new(),
@@ -118,6 +132,17 @@ impl Finder<'_> {
         }
         self.captured.step(&command.op);
         self.called.insert(me, index);
+        match &command.op {
+            Op::RecordStream { buffer, stream } => _ = self.noted.insert((*buffer, *stream)),
+            // A pool of pinned memory notes who copies.
+            Op::Copy(Copy { stream, dst, src, .. }) => {
+                let alloc = |region: &Region| self.allocs[region.buffer.index()].as_ref();
+                let pooled =
+                    [dst, src].into_iter().filter_map(alloc).filter(|a| a.via == AllocVia::PinnedPool);
+                self.noted.extend(pooled.map(|alloc| (alloc.buffer, *stream)));
+            }
+            _ => {}
+        }
         match command.op {
             Op::ThreadSpawn { thread } => {
                 let mut knows = self.knows[me].clone();
@@ -175,13 +200,7 @@ impl Finder<'_> {
                 parts.extend(self.is_blocking[stream.index()].then_some((Shared::Default(*dev), Looks)));
             }
             Op::StreamDestroy { stream } => parts.push((Shared::Stream(stream.index()), Alone)),
-            Op::StreamSync { stream } | Op::StreamQuery { stream, .. } => {
-                parts.push((Shared::Stream(stream.index()), Looks));
-                // Stream 0 is waited for with all blocking ones.
-                if legacy_device(self.program.names().stream(*stream)).is_some() {
-                    parts.push((Shared::Default(self.devices[stream.index()]), Collects));
-                }
-            }
+            Op::StreamSync { stream } | Op::StreamQuery { stream, .. } => self.frontier(*stream, &mut parts),
             Op::CaptureEnd { stream, graph } => {
                 enqueue(*stream);
                 let (streams, events) = self.captured.by(*stream);
@@ -215,13 +234,16 @@ impl Finder<'_> {
                 parts.push((Shared::Buffer(alloc.buffer.index()), Alone));
                 parts.extend(alloc.reuse.map(|freed| (Shared::Buffer(freed.index()), Looks)));
             }
-            // Stands among the work of all devices.
+            // Stands among the work of all devices, and is waited for with each.
             Op::Copy(Copy { peer: true, sync: true, .. }) => {
-                let all: BTreeSet<u32> = self.devices.iter().copied().collect();
-                parts.extend(all.into_iter().map(|dev| (Shared::Default(dev), Alone)));
+                for &dev in &self.all {
+                    parts.extend([(Shared::Default(dev), Alone), (Shared::Device(dev), Looks)]);
+                }
             }
             Op::Free { buffer, via, .. } => {
                 parts.push((Shared::Buffer(buffer.index()), Alone));
+                let noted = self.noted.range((*buffer, StreamId::FIRST)..).take_while(|(of, _)| of == buffer);
+                noted.for_each(|(_, stream)| self.frontier(*stream, &mut parts));
                 // Such a call waits for all work that there is.
                 if matches!(via, FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister) {
                     parts.push((Shared::Devices, Collects));
@@ -236,12 +258,20 @@ impl Finder<'_> {
         parts
     }
 
+    /// Looks at the work on a stream so far.
+    fn frontier(&self, stream: StreamId, parts: &mut Vec<(Shared, Part)>) {
+        parts.push((Shared::Stream(stream.index()), Part::Looks));
+        // Stream 0 is waited for with all blocking ones.
+        if legacy_device(self.program.names().stream(stream)).is_some() {
+            parts.push((Shared::Default(self.devices[stream.index()]), Part::Collects));
+        }
+    }
+
     fn touch(&mut self, shared: Shared, part: Part, me: usize, index: usize) {
         let [made, looked] = self.seen.entry(shared).or_default();
         let after: [&Last; 2] = match part {
             Part::Looks | Part::Adds => [made, &Last::new()],
-            Part::Alone => [made, looked],
-            Part::Collects => [&Last::new(), looked],
+            Part::Alone | Part::Collects => [made, looked],
         };
         let mut awaited = Vec::new();
         for (&other, &last) in after.into_iter().flatten() {
