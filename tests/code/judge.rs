@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use spanlift::Program;
 use spanlift::hazard::Mode;
 
 use crate::reference;
@@ -410,6 +411,10 @@ impl<'a> Judge<'a> {
             }
             made(op).map(|name| missing.remove(name));
         }
+        // Captures forbid calls that the list has before or behind them.
+        let file = json!({"schema_version": 1, "ops": as_called}).to_string();
+        let read = Program::from_json(file.as_bytes()).map_err(|e| e.to_string())?;
+        read.check().map_err(|e| format!("in this order {e}"))?;
         // Steps are called by a letter and their command, those of a launch besides by the command that was captured.
         let listed = |name: &String| {
             let numbers = name[1..].split('.').map(|n| called[n.parse::<usize>().unwrap()].to_string());

@@ -351,3 +351,23 @@ fn what_asks_for_a_streams_end_waits_for_what_was_called_on_it() {
         "stream s\ndevice d 8 via pool home s\nstream r\nspawn w\nrecord_stream d on r\nw: kernel k on r\n";
     waits(&format!("{marked}free d\n"), "cudaFreeAsync(d, s);  // free d", &["kernel k on r"]);
 }
+
+#[test]
+fn no_other_thread_breaks_a_capture() {
+    // Who waits for the stream, for one that is drawn in, or for the device does so before or after.
+    let captured = "capture s\nrecord e on s\nwait e on r\nrecord f on r\nwait f on s\nend capture s as g\n";
+    let streams = "stream s blocking\nstream r\nstream q on cuda:1\nspawn w\n";
+    let begin = "cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed);";
+    for asks in ["sync s", "query s ready", "sync cuda:0"] {
+        waits(&format!("{streams}w: {asks}\n{captured}"), begin, &[asks]);
+    }
+    waits(&format!("{streams}w: sync r\n{captured}"), "cudaStreamWaitEvent(r, e, 0);", &["sync r"]);
+    waits(&format!("{streams}w: wait x on 0@1\n{captured}"), begin, &["wait x on 0@1"]);
+    waits(
+        &format!("{streams}{captured}w: wait x on 0@1\n"),
+        "cudaStreamWaitEvent(0, x, 0);",
+        &["end capture s as g"],
+    );
+    // Only a relaxed capture is ended by another thread than began it.
+    says(&format!("{streams}capture s\nkernel on s\nw: end capture s as g\n"), Language::Cuda, &[begin]);
+}

@@ -33,6 +33,8 @@ enum Shared {
     Default(u32),
     /// All that a device is given.
     Device(u32),
+    /// The captures of a device beside what waits for all of it.
+    Capturing(u32),
     /// All that all devices are given.
     Devices,
 }
@@ -201,8 +203,16 @@ impl Finder<'_> {
             }
             Op::StreamDestroy { stream } => parts.push((Shared::Stream(stream.index()), Alone)),
             Op::StreamSync { stream } | Op::StreamQuery { stream, .. } => self.frontier(*stream, &mut parts),
+            Op::CaptureBegin { stream } => {
+                enqueue(*stream);
+                // Whoever waits for the stream, its device or stream 0 would break the capture.
+                parts.push((Shared::Stream(stream.index()), Alone));
+                parts.push((Shared::Capturing(self.devices[stream.index()]), Alone));
+                self.fence(*stream, &mut parts);
+            }
             Op::CaptureEnd { stream, graph } => {
                 enqueue(*stream);
+                self.fence(*stream, &mut parts);
                 let (streams, events) = self.captured.by(*stream);
                 parts.extend(streams.map(|s| (Shared::Stream(s.index()), Alone)));
                 parts.extend(events.map(|e| (Shared::Event(e.index()), Alone)));
@@ -220,6 +230,8 @@ impl Finder<'_> {
             Op::Wait { stream, event } => {
                 enqueue(*stream);
                 parts.push((Shared::Event(event.index()), Looks));
+                // It may draw the stream into a capture.
+                parts.extend(self.captured.is_any().then_some((Shared::Stream(stream.index()), Alone)));
             }
             op => op.stream().into_iter().for_each(&mut enqueue),
         }
@@ -252,10 +264,18 @@ impl Finder<'_> {
             Op::RecordStream { buffer, .. } => parts.push((Shared::Buffer(buffer.index()), Looks)),
             Op::ThreadSpawn { thread } => parts.push((Shared::Thread(thread.index()), Alone)),
             Op::ThreadJoin { thread } => parts.push((Shared::Thread(thread.index()), Looks)),
-            Op::DeviceSync { dev } => parts.push((Shared::Device(*dev), Collects)),
+            Op::DeviceSync { dev } => {
+                parts.extend([(Shared::Device(*dev), Collects), (Shared::Capturing(*dev), Looks)]);
+            }
             _ => {}
         }
         parts
+    }
+
+    /// While a blocking stream is captured, no stream 0 is given work.
+    fn fence(&self, begun: StreamId, parts: &mut Vec<(Shared, Part)>) {
+        let devs = self.all.iter().filter(|_| self.is_blocking[begun.index()]);
+        parts.extend(devs.map(|&dev| (Shared::Default(dev), Part::Looks)));
     }
 
     /// Looks at the work on a stream so far.
