@@ -41,6 +41,34 @@ pub(crate) fn planted(k: usize, body: &str) -> Vec<(&'static str, String)> {
     faults.into_iter().filter_map(at_any).collect()
 }
 
+/// The same of a text in Python: a call is dropped, or on the default stream.
+pub(crate) fn planted_in_python(k: usize, text: &str) -> Vec<(&'static str, String)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let calls = [".copy_(", ".fill_(", ".record(", ".wait_event(", "  kernel(", ".synchronize(", ".replay("];
+    let is_call =
+        |line: &str| calls.iter().any(|call| line.contains(call)) && !line.contains("# no PyTorch form");
+    let with = "with torch.cuda.stream(";
+    let on_default = |line: &str| {
+        // The default stream that is meant where nobody says otherwise is of device 0.
+        let (before, rest) = line.split_once(with)?;
+        let (stream, rest) =
+            rest.split_once("): kernel(").filter(|(stream, _)| !stream.contains("default"))?;
+        Some(format!("{before}kernel({rest}")).filter(|_| !stream.is_empty())
+    };
+    let instead = |line: &str| {
+        let blanks = &line[..line.len() - line.trim_start().len()];
+        is_call(line).then(|| format!("{blanks}pass"))
+    };
+    let at_any = |kind: &'static str, fault: &dyn Fn(&str) -> Option<String>| {
+        let places: Vec<usize> = (0..lines.len()).filter(|&at| fault(lines[at]).is_some()).collect();
+        let at = *places.get(k % places.len().max(1))?;
+        let mut text: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        text[at] = fault(lines[at])?;
+        Some((kind, text.join("\n") + "\n"))
+    };
+    [at_any("dropped", &instead), at_any("other stream", &on_default)].into_iter().flatten().collect()
+}
+
 /// Whether a line calls CUDA; which device is current it may say in vain.
 fn is_call(line: &str) -> bool {
     line.starts_with("cuda") && line.contains('(') && !line.starts_with("cudaSetDevice")

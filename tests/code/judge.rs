@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::hazard::Mode;
+use spanlift::program::code::Language;
 
 use crate::reference;
 
 struct Judge<'a> {
+    language: Language,
     ops: &'a [Value],
     /// By thread its lines, each with its position.
     lines: Vec<VecDeque<(usize, Vec<&'a str>)>>,
@@ -16,6 +18,8 @@ struct Judge<'a> {
     threads: Vec<&'a str>,
     allocs: BTreeMap<&'a str, &'a Value>,
     registered: BTreeSet<&'a str>,
+    /// The buffers whose name is gone in Python.
+    freed: BTreeSet<&'a str>,
     /// Of each stream its device, and whether somebody makes it.
     streams: BTreeMap<String, (u64, bool)>,
     /// By kind and name the handle.
@@ -85,13 +89,17 @@ fn used(op: &Value) -> Vec<&str> {
 }
 
 /// Tells what is wrong with what a run said.
-pub(crate) fn run(ops: &[Value], said: &str) -> Result<(), String> {
-    let mut judge = Judge::of(ops, said);
+pub(crate) fn run(language: Language, ops: &[Value], said: &str) -> Result<(), String> {
+    let mut judge = Judge::of(language, ops, said);
     judge.implicit_events()?;
     for (index, op) in ops.iter().enumerate() {
         let by = op["t"].as_str().unwrap_or("main");
         let by = judge.threads.iter().position(|t| *t == by).ok_or("no such thread")?;
-        judge.command(op, by).map_err(|why| format!("command {index} {op}: {why}"))?;
+        let judged = match language {
+            Language::PyTorch => judge.in_torch(op, by),
+            _ => judge.command(op, by),
+        };
+        judged.map_err(|why| format!("command {index} {op}: {why}"))?;
         judge.places.push((judge.last[by], index));
     }
     if let Some((_, line)) = judge.lines.iter().flatten().next() {
@@ -101,7 +109,7 @@ pub(crate) fn run(ops: &[Value], said: &str) -> Result<(), String> {
 }
 
 impl<'a> Judge<'a> {
-    fn of(ops: &'a [Value], said: &'a str) -> Judge<'a> {
+    fn of(language: Language, ops: &'a [Value], said: &'a str) -> Judge<'a> {
         let spawned = ops.iter().filter(|op| op["op"] == "thread_spawn").map(|op| s(op, "t"));
         let threads: Vec<&str> = ["main"].into_iter().chain(spawned).collect();
         let mut lines = vec![VecDeque::new(); threads.len()];
@@ -121,11 +129,13 @@ impl<'a> Judge<'a> {
         }
         let last = vec![0; threads.len()];
         Judge {
+            language,
             ops,
             lines,
             threads,
             allocs: ops.iter().filter(|op| op["op"] == "alloc").map(|op| (s(op, "buf"), op)).collect(),
             registered: ops.iter().filter(|op| op["via"] == "unregister").map(|op| s(op, "buf")).collect(),
+            freed: BTreeSet::new(),
             streams,
             handles: BTreeMap::new(),
             taken: BTreeSet::new(),
@@ -191,6 +201,10 @@ impl<'a> Judge<'a> {
     /// The device that must be current for a stream, and what the stream is called. Each device has its own stream 0.
     fn stream(&self, op: &Value, is_its_own: bool) -> (String, String) {
         let (dev, is_made) = self.streams[s(op, "s")];
+        if self.language == Language::PyTorch {
+            let name = s(op, "s");
+            return ("?".to_owned(), format!("s{}{name}", if is_made { "@" } else { "" }));
+        }
         let current = if is_its_own || !is_made { dev.to_string() } else { "?".to_owned() };
         (current, if is_made { format!("s@{}", s(op, "s")) } else { "s0".to_owned() })
     }
@@ -346,6 +360,78 @@ impl<'a> Judge<'a> {
             other => return Err(format!("{other} is not known here")),
         }
         Ok(())
+    }
+
+    /// The calls of PyTorch where they are others.
+    fn in_torch(&mut self, op: &'a Value, by: usize) -> Result<(), String> {
+        let spans: Vec<&'a Value> =
+            [&op["dst"], &op["src"], &op["span"]].into_iter().filter(|s| s.is_object()).collect();
+        let name = |span: &&'a Value| -> &'a str { s(span, "buf") };
+        // A name that is gone, bytes that go backwards or are written twice, and a copy within a buffer may have none.
+        let is_gone =
+            spans.iter().map(name).chain(op["buf"].as_str()).any(|buffer| self.freed.contains(buffer));
+        let may_be_none = is_gone
+            || spans.iter().any(|span| span["dims"].is_array())
+            || spans.len() == 2 && name(&spans[0]) == name(&spans[1])
+            || matches!(s(op, "op"), "stream_destroy" | "host_fn");
+        if self.next(by) == "no_form" && may_be_none {
+            return self.call(by, "? no_form").map(drop);
+        }
+        // Work is on the program's stream where that is of the memory's device.
+        let dev_of = |span: &&Value| self.allocs[s(span, "buf")]["dev"].as_u64();
+        let far: Vec<&&Value> = spans.iter().filter(|span| self.is_on_device(span)).collect();
+        let is_there = |on: &Value| {
+            let dev = Some(self.streams[s(on, "s")].0);
+            !far.is_empty() && far.iter().all(|span| dev_of(span) == dev)
+        };
+        let on = match op["s"].is_string() && is_there(op) {
+            true => format!(" {}", self.stream(op, true).1),
+            false => String::new(),
+        };
+        let how = if op["sync"] == false { "async" } else { "sync" };
+        let told = |span: &Value| runs(span, &bytes(span));
+        let expected = match s(op, "op") {
+            "stream" => format!("stream s+{} {}", s(op, "s"), op["dev"]),
+            "alloc" => {
+                let (buffer, n) = (s(op, "buf"), &op["bytes"]);
+                let is_registered = self.registered.contains(buffer);
+                let home = op["s"].is_string().then(|| format!(" {}", self.stream(op, true).1));
+                let place = match s(op, "space") {
+                    "device" => format!("cuda:{}{}", op["dev"], home.unwrap_or_default()),
+                    "managed" => format!("cuda:{}", op["dev"]),
+                    "pinned" if !is_registered => "pinned".to_owned(),
+                    _ => "cpu".to_owned(),
+                };
+                self.call(by, &format!("? alloc b+{buffer} {n} {place}"))?;
+                if !is_registered || op["space"] != "pinned" {
+                    return Ok(());
+                }
+                format!("register b@{buffer} {n}")
+            }
+            "free" if op["via"] == "unregister" => format!("unregister b@{}", s(op, "buf")),
+            "free" => {
+                self.freed.insert(s(op, "buf"));
+                format!("del {}", s(op, "buf"))
+            }
+            "record_stream" => format!("record_stream b@{} {}", s(op, "buf"), self.stream(op, true).1),
+            "kernel" => format!("kernel {} {}", self.stream(op, true).1, op["takes_ns"]),
+            "copy" | "host_copy" => format!("copy {how} {} {}{on}", told(&op["dst"]), told(&op["src"])),
+            "memset" => format!("fill {} {}{on}", told(&op["dst"]), op["value"]),
+            "host_write" => format!("fill {} 1", told(&op["span"])),
+            "host_read" => format!("sum {}", told(&op["span"])),
+            "event_destroy" => format!("del {}", s(op, "e")),
+            "record" => {
+                // Made anew where it was another device's.
+                if self.next(by) == "event" {
+                    self.event(op, by)?;
+                }
+                format!("record e@{} {}", s(op, "e"), self.stream(op, true).1)
+            }
+            "device_sync" => format!("sync_device {}", op["dev"]),
+            "capture_end" => format!("end_capture s@{} g@{}", s(op, "s"), s(op, "g")),
+            _ => return self.command(op, by),
+        };
+        self.call(by, &format!("? {expected}")).map(drop)
     }
 
     fn copy(&mut self, op: &'a Value, by: usize, how: &str) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Programs written in CUDA C++, compiled and run: on a stand-in that says each call, in drawn interleavings of their threads.
+//! Programs written in CUDA C++ and with PyTorch, run: on a stand-in that says each call, in drawn interleavings of their threads.
 //!
 //! What each call must be is told from the program's file form and the contract of its fields; that the order in which a run
 //! called keeps all the order that the list has, by the contract's table of effects. Texts with a fault in them must be caught.
@@ -13,6 +13,7 @@ mod reference;
 mod faults;
 mod judge;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -25,7 +26,7 @@ use spanlift::program::code::Language;
 const N_RUNS: usize = 3;
 
 /// Commands with numbers of their own, so that none is like another, and the text that they become.
-fn written(seed: u64) -> Option<(Vec<Value>, String)> {
+fn written(language: Language, seed: u64) -> Option<(Vec<Value>, String)> {
     let mut ops = generate::program(seed, generate::Plain { alone: false, long: seed.is_multiple_of(60) });
     if !seed.is_multiple_of(3) && ops.iter().all(|op| op["op"] != "thread_spawn") {
         ops = by_threads(ops, seed);
@@ -45,7 +46,8 @@ fn written(seed: u64) -> Option<(Vec<Value>, String)> {
     let program =
         Program::from_json(json!({"schema_version": 1, "ops": ops}).to_string().as_bytes()).unwrap();
     program.check().ok()?;
-    Some((ops, body(&program.to_code(Language::Cuda))))
+    let code = program.to_code(language);
+    Some((ops, if language == Language::Cuda { body(&code) } else { code }))
 }
 
 /// The same calls, by three threads that only the list orders.
@@ -114,58 +116,100 @@ fn said(bodies: &[&str]) -> Option<Vec<Vec<String>>> {
     let _ = std::fs::remove_file(&path);
     let output = output.unwrap();
     assert!(output.status.success(), "{:?}", output.status);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let runs: Vec<String> = text.split("program ").skip(1).map(str::to_owned).collect();
-    assert_eq!(runs.len(), N_RUNS * bodies.len());
-    Some(runs.chunks(N_RUNS).map(<[String]>::to_vec).collect())
+    Some(runs(&output.stdout, bodies.len()))
 }
 
-#[test]
-fn texts_in_cuda_call_what_their_programs_say() {
-    let drawn: Vec<(Vec<Value>, String)> = (0..200).filter_map(written).collect();
+/// The same of texts in Python.
+fn said_in_python(texts: &[&str]) -> Option<Vec<Vec<String>>> {
+    let mut python = Command::new("python3");
+    python.args([concat!(env!("CARGO_MANIFEST_DIR"), "/code/torch.py"), &N_RUNS.to_string()]);
+    let Ok(mut child) = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        eprintln!("left out: no python3 that runs the texts");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(texts.join("\u{c}").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    Some(runs(&output.stdout, texts.len()))
+}
+
+/// By program what each of its runs said.
+fn runs(said: &[u8], n: usize) -> Vec<Vec<String>> {
+    let text = String::from_utf8(said.to_vec()).unwrap();
+    let runs: Vec<String> = text.split("program ").skip(1).map(str::to_owned).collect();
+    assert_eq!(runs.len(), N_RUNS * n);
+    runs.chunks(N_RUNS).map(<[String]>::to_vec).collect()
+}
+
+/// Runs programs and judges each; gives the calls there were.
+fn check(language: Language) -> BTreeMap<String, usize> {
+    let drawn: Vec<(Vec<Value>, String)> = (0..200).filter_map(|seed| written(language, seed)).collect();
     assert!(drawn.len() > 180, "{}", drawn.len());
     let bodies: Vec<&str> = drawn.iter().map(|(_, body)| body.as_str()).collect();
-    let Some(said) = said(&bodies) else { return };
-    let mut seen = std::collections::BTreeMap::new();
-    for ((ops, body), runs) in drawn.iter().zip(&said) {
-        for run in runs {
-            if let Err(why) = judge::run(ops, run) {
+    let said = if language == Language::Cuda { said(&bodies) } else { said_in_python(&bodies) };
+    let mut seen = BTreeMap::new();
+    for ((ops, body), runs) in drawn.iter().zip(said.into_iter().flatten()) {
+        for run in &runs {
+            if let Err(why) = judge::run(language, ops, run) {
                 let listed: Vec<String> = ops.iter().enumerate().map(|(k, op)| format!("{k} {op}")).collect();
                 panic!("{why}\n{}\n{body}\n{run}", listed.join("\n"));
             }
             for call in run.lines().skip(1).filter_map(|line| line.split(' ').nth(2)) {
-                *seen.entry(call).or_insert(0) += 1;
+                *seen.entry(call.to_owned()).or_insert(0) += 1;
             }
         }
     }
-    // Every call there is, and most of them often.
-    assert!(seen.len() > 35 && seen["copy"] > 500, "{seen:?}");
+    seen
 }
 
 #[test]
-fn faults_in_a_text_are_caught() {
-    let drawn: Vec<(Vec<Value>, String)> = (1000..1070).filter_map(written).collect();
+fn texts_in_cuda_call_what_their_programs_say() {
+    let seen = check(Language::Cuda);
+    // Every call there is, and most of them often.
+    assert!(seen.is_empty() || seen.len() > 35 && seen["copy"] > 500, "{seen:?}");
+}
+
+#[test]
+fn texts_in_python_call_what_their_programs_say() {
+    let seen = check(Language::PyTorch);
+    assert!(seen.is_empty() || seen.len() > 25 && seen["copy"] > 500, "{seen:?}");
+}
+
+/// Of each kind of fault how many texts have one, and how many of those no run told.
+fn planted(language: Language) -> BTreeMap<&'static str, (usize, usize)> {
+    let drawn: Vec<(Vec<Value>, String)> = (1000..1070).filter_map(|seed| written(language, seed)).collect();
+    let faults = if language == Language::Cuda { faults::planted } else { faults::planted_in_python };
     let planted: Vec<(&Vec<Value>, &str, String)> = drawn
         .iter()
         .enumerate()
-        .flat_map(|(k, (ops, body))| {
-            faults::planted(k, body).into_iter().map(move |(kind, body)| (ops, kind, body))
-        })
+        .flat_map(|(k, (ops, body))| faults(k, body).into_iter().map(move |(kind, body)| (ops, kind, body)))
         .collect();
     let bodies: Vec<&str> = planted.iter().map(|(_, _, body)| body.as_str()).collect();
-    let Some(said) = said(&bodies) else { return };
-    let mut missed = std::collections::BTreeMap::new();
-    for ((ops, kind, body), runs) in planted.iter().zip(&said) {
-        let (n, n_missed) = missed.entry(*kind).or_insert((0, 0));
+    let said = if language == Language::Cuda { said(&bodies) } else { said_in_python(&bodies) };
+    let mut told = BTreeMap::new();
+    for ((ops, kind, body), runs) in planted.iter().zip(said.into_iter().flatten()) {
+        let (n, n_missed) = told.entry(*kind).or_insert((0, 0));
         *n += 1;
-        if runs.iter().all(|run| judge::run(ops, run).is_ok()) {
+        if runs.iter().all(|run| judge::run(language, ops, run).is_ok()) {
             *n_missed += 1;
             // A turn may be waited for in vain: in three interleavings it came by itself.
             assert_eq!(*kind, "no turn", "{body}\n{}", runs[0]);
         }
     }
+    told
+}
+
+#[test]
+fn faults_in_a_text_are_caught() {
+    let told = planted(Language::Cuda);
     for kind in ["dropped", "swapped", "other stream", "other size", "no turn"] {
-        let (n, n_missed) = missed[kind];
-        assert!(n >= 20 && n_missed <= 2 * n / 3, "{missed:?}");
+        let Some(&(n, n_missed)) = told.get(kind) else { continue };
+        assert!(n >= 20 && n_missed <= 2 * n / 3, "{told:?}");
     }
+}
+
+#[test]
+fn faults_in_a_text_in_python_are_caught() {
+    let told = planted(Language::PyTorch);
+    assert!(told.values().all(|(n, _)| *n >= 40), "{told:?}");
 }
