@@ -198,7 +198,31 @@ fn bad_lines_say_what_was_expected() {
     );
     refuses("copy d[4] <- x on s", &["line 1: expected `..` or `at`, found `]`"]);
     refuses("copy d[0..4 <- x on s", &["line 1: expected `]`, found `<-`"]);
-    refuses("copy d <- x on s to t", &["line 1: expected the end of the line, found `to`"]);
+    refuses(
+        "copy d <- x on s to t",
+        &["line 1: expected `blocking`, `peer`, `untracked`, `torch` or the end of the line, found `to`"],
+    );
+    // What was misspelt stands among what could be there.
+    for (line, expected) in [
+        ("memset d on s blokcing", "`blocking` or the end of the line, found `blokcing`"),
+        ("free d vai pool", "`via`, `on` or the end of the line, found `vai`"),
+        ("read d xpect seed 7", "`opaque`, `expect` or the end of the line, found `xpect`"),
+        (
+            "kernel on s gird full",
+            "`on`, `reads`, `writes`, `for`, `computes`, `grid full` or the end of the line, found `gird`",
+        ),
+        (
+            "host fn on s grid full",
+            "`on`, `reads`, `writes`, `for`, `computes` or the end of the line, found `grid`",
+        ),
+        (
+            "work dict_laef",
+            "a time such as 13us, or `framework_to`, `dict_leaf` or `pin_overhead`, found `dict_laef`",
+        ),
+    ] {
+        refuses(line, &[&format!("line 1: expected {expected}")]);
+    }
+    refuses("makr a", &["line 1: unknown command `makr`; did you mean `mark`?"]);
     refuses("memset d 256 on s", &["line 1: 256 is no byte, 0 to 255"]);
     refuses("kernel k reads d", &["line 1: expected `on` and a stream, found the end of the line"]);
     refuses("kernel k on s for 120", &["line 1: a time such as 120us: `120` needs a unit (ns, us, ms, s)"]);

@@ -50,6 +50,9 @@ impl Statement<'_> {
             "read" => {
                 let region = self.region(c)?;
                 let expect = if c.eat("expect") { Some(c.contents()?) } else { None };
+                if expect.is_none() {
+                    rest(c, "`opaque`, `expect`")?;
+                }
                 self.finish(c, Op::HostRead { region, expect })
             }
             "write" => {
@@ -283,6 +286,7 @@ impl Statement<'_> {
                 break;
             }
         }
+        rest(c, "`via`, `on`")?;
         let mut ops = Vec::with_capacity(names.len());
         for name in &names {
             let buffer = self.buffer_id(name)?;
@@ -324,6 +328,7 @@ impl Statement<'_> {
             None if sync => self.program.legacy_of(&[dst.buffer, src.buffer]),
             None => return c.expected("`on` and a stream, or `blocking`"),
         };
+        rest(c, "`blocking`, `peer`, `untracked`, `torch`")?;
         self.finish(c, Op::Copy(Copy { stream, dst, src, sync, peer, untracked, torch }))
     }
 
@@ -346,6 +351,7 @@ impl Statement<'_> {
             None if sync => self.program.legacy_of(&[dst.buffer]),
             None => return c.expected("`on` and a stream, or `blocking`"),
         };
+        rest(c, "`blocking`")?;
         self.finish(c, Op::Memset { stream, dst, sync, value })
     }
 
@@ -369,7 +375,10 @@ impl Statement<'_> {
             } else if !on_host && flag(c, &mut full_grid, "grid")? {
                 c.keyword("full")?;
             } else {
-                return c.expected("`on`, `reads`, `writes`, `for`, `computes` or the end of the line");
+                let grid = if on_host { "" } else { ", `grid full`" };
+                let parts =
+                    format!("`on`, `reads`, `writes`, `for`, `computes`{grid} or the end of the line");
+                return c.expected(&parts);
             }
         }
         let Some(stream) = stream else { return c.expected("`on` and a stream") };
@@ -418,7 +427,7 @@ impl Statement<'_> {
     fn work(&mut self, c: &mut Cursor<'_>) -> Result<(), Fault> {
         let cost = c.peek_word().and_then(|word| value(&HOST_COSTS, word));
         let time = match cost {
-            None => c.time("a time such as 13us, or a cost of the machine")?,
+            None => c.time("a time such as 13us, or `framework_to`, `dict_leaf` or `pin_overhead`")?,
             Some(_) => {
                 c.step();
                 if c.peek_word().is_some() { c.time("a time")? } else { Nanos::ZERO }
@@ -464,6 +473,14 @@ fn flag(c: &mut Cursor<'_>, place: &mut bool, word: &str) -> Result<bool, Fault>
     Ok(found)
 }
 
+/// No word but these could stand here.
+fn rest(c: &Cursor<'_>, words: &str) -> Result<(), Fault> {
+    match c.peek_word() {
+        Some(_) => c.expected(&format!("{words} or the end of the line")),
+        None => Ok(()),
+    }
+}
+
 fn range(from: i64, to: i64) -> Result<Span, Fault> {
     let len = to.checked_sub(from).ok_or_else(|| format!("range {from}..{to}: its length leaves i64"))?;
     if len < 0 {
@@ -496,7 +513,7 @@ fn span(c: &mut Cursor<'_>, bytes: i64) -> Result<Span, Fault> {
 
 /// The command that a misspelt word comes closest to, as a question; empty when none is close.
 fn nearest(word: &str) -> String {
-    const COMMANDS: [&str; 30] = [
+    const COMMANDS: [&str; 32] = [
         "title",
         "machine",
         "stream",
@@ -526,7 +543,9 @@ fn nearest(word: &str) -> String {
         "work",
         "capture",
         "launch",
+        "mark",
         "repeat",
+        "end",
     ];
     match super::nearest(word, &mut COMMANDS.into_iter()) {
         Some(known) => format!("; did you mean `{known}`?"),
