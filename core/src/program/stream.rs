@@ -31,8 +31,8 @@ pub(crate) fn read_each(mut input: impl BufRead, take: &mut Taker<'_>) -> Result
         None => {
             Err(ReadError::Syntax { offset: skipped + blanks.len(), message: "the file is empty".to_owned() })
         }
-        Some(b'{') => json::read_each(input, skipped + blanks.len(), take),
-        // Lines are counted from the first one.
+        // Bytes and lines are counted from the first one.
+        Some(b'{') => json::read_each(blanks.as_slice().chain(input), skipped, take),
         Some(_) => text::read_each(blanks.as_slice().chain(input), skipped, take),
     }
 }
@@ -103,16 +103,45 @@ impl Program {
     }
 }
 
-/// Counts the bytes that are read.
-pub(super) struct Counted<R> {
+/// Notes what is read of a file, of which nothing is kept.
+pub(super) struct Noted<R> {
     pub(super) inner: R,
-    pub(super) n: Rc<Cell<usize>>,
+    pub(super) lines: Rc<Lines>,
 }
 
-impl<R: Read> Read for Counted<R> {
+/// How many bytes and lines were read, and where the last lines begin.
+#[derive(Default)]
+pub(super) struct Lines {
+    n_bytes: Cell<usize>,
+    n: Cell<usize>,
+    begin: [Cell<usize>; 16],
+}
+
+impl Lines {
+    /// Where an error is whose reader has gone on behind it, by a few lines at most; of a value that cannot be, to within the byte
+    /// looked ahead at.
+    pub(super) fn offset(&self, error: &serde_json::Error) -> usize {
+        let line = error.line().saturating_sub(1);
+        if self.begin.len() <= self.n.get().saturating_sub(line) {
+            return self.n_bytes.get();
+        }
+        // The column is that of the byte met last, from 1; at the end of the file that is the byte before the missing one.
+        self.begin[line % self.begin.len()].get()
+            + error.column().saturating_sub(usize::from(!error.is_eof()))
+    }
+}
+
+impl<R: Read> Read for Noted<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(room)?;
-        self.n.set(self.n.get() + n);
+        let Lines { n_bytes, n: n_lines, begin } = &*self.lines;
+        for byte in &room[..n] {
+            n_bytes.set(n_bytes.get() + 1);
+            if *byte == b'\n' {
+                n_lines.set(n_lines.get() + 1);
+                begin[n_lines.get() % begin.len()].set(n_bytes.get());
+            }
+        }
         Ok(n)
     }
 }

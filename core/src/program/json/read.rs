@@ -1,6 +1,5 @@
 //! Reads the JSON form, keeping going after a bad command so that all problems are told at once.
 
-use std::cell::Cell;
 use std::fmt;
 use std::io::BufRead;
 use std::rc::Rc;
@@ -13,7 +12,7 @@ use super::value::Json;
 use crate::ordered::sort_by_key;
 use crate::program::check::{Broken, check_beside};
 use crate::program::command::*;
-use crate::program::stream::{Counted, Rest, Taker};
+use crate::program::stream::{Lines, Noted, Rest, Taker};
 use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS};
 use crate::program::{FileText, Problem, Problems, Program, ReadError};
 use crate::units::Nanos;
@@ -22,10 +21,8 @@ pub(in crate::program) fn read(file: FileText<'_>) -> Result<Program, ReadError>
     let mut reader = Reader::default();
     let mut json = serde_json::Deserializer::from_str(file.text);
     reader.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| syntax(&file, &e))?;
-    reader.check_version(file.skipped)?;
-    let Reader { mut program, title, machine, mut problems, broken, .. } = reader;
-    program.title = title.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-    program.machine = machine.as_ref().and_then(Value::as_str).map(str::to_owned);
+    reader.finish(file.skipped)?;
+    let Reader { program, mut problems, broken, .. } = reader;
     // The form is looked over even after a bad command, so that everything is told in one go; what only follows from a
     // bad command is not told again.
     if let Err(Problems(more)) = check_beside(&program, &broken) {
@@ -41,14 +38,14 @@ pub(in crate::program) fn read_each(
     skipped: usize,
     take: &mut Taker<'_>,
 ) -> Result<Rest, ReadError> {
-    let n = Rc::new(Cell::new(0));
+    let lines = Rc::new(Lines::default());
     let mut reader = Reader { take: Some(take), ..Reader::default() };
-    let mut json = serde_json::Deserializer::from_reader(Counted { inner: input, n: Rc::clone(&n) });
-    reader.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
-        let offset = skipped + n.get().saturating_sub(usize::from(!e.is_eof()));
-        ReadError::Syntax { offset, message: without_place(&e) }
-    })?;
-    reader.check_version(skipped)?;
+    let mut json = serde_json::Deserializer::from_reader(Noted { inner: input, lines: Rc::clone(&lines) });
+    reader
+        .deserialize(&mut json)
+        .and_then(|()| json.end())
+        .map_err(|e| ReadError::Syntax { offset: skipped + lines.offset(&e), message: without_place(&e) })?;
+    reader.finish(skipped)?;
     Ok(Rest { program: reader.program, problems: reader.problems })
 }
 
@@ -166,8 +163,11 @@ impl<'de> Visitor<'de> for Ops<'_, '_, '_> {
 }
 
 impl Reader<'_, '_> {
-    /// The version is known, wherever in the file it stands.
-    fn check_version(&self, offset: usize) -> Result<(), ReadError> {
+    /// Looks at what may stand behind the commands: the version is known, title and machine are the program's.
+    fn finish(&mut self, offset: usize) -> Result<(), ReadError> {
+        let text = |field: &Option<Value>| field.as_ref().and_then(Value::as_str).map(str::to_owned);
+        self.program.title = text(&self.title).unwrap_or_default();
+        self.program.machine = text(&self.machine);
         let message = match &self.version {
             Some(v) if v.as_i64() == Some(1) => return Ok(()),
             None => "schema_version is missing, 1 is needed".to_owned(),
