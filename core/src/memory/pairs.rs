@@ -240,6 +240,7 @@ impl<E, F: FnMut(usize, usize) -> Result<(), E>> Search<'_, F> {
             return self.meet(points, hold, all, level - 1);
         }
         let middle = begins.len() / 2;
+        #[expect(clippy::disallowed_methods, reason = "ranks: no two are equal")]
         let (_, &mut cut, _) = begins.select_nth_unstable(middle);
         drop(begins);
         let (before, after): (Vec<u32>, Vec<u32>) =
