@@ -1,5 +1,8 @@
 //! What a checker found, as the pictures show it: two commands and words.
 
+/// So many are listed with their sentences, and drawn one by one.
+pub(crate) const LISTED: usize = 200;
+
 /// Two commands that nothing orders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Finding {
@@ -9,7 +12,7 @@ pub struct Finding {
     pub second: usize,
     /// What it is, in a few words: `RAW on d`.
     pub title: String,
-    /// The whole sentence.
+    /// The whole sentence; beyond those that are listed the short one, since the way out takes a look at the whole program.
     pub text: String,
     /// Whether it is certain; otherwise it may be.
     pub is_certain: bool,

@@ -10,7 +10,7 @@ use spanlift::{Program, sim};
 
 use crate::columns;
 use crate::figure::Note as Remark;
-use crate::finding::Finding;
+use crate::finding::{Finding, LISTED};
 use crate::listing::Listing;
 use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
@@ -92,7 +92,10 @@ impl Model {
         let origin = timeline::origin(&trace);
         let rows = Rows::new(&trace, Shown { memory: true, ..Shown::default() });
         let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
-        let findings = [found(Mode::Contract), found(Mode::Typical)];
+        let mut findings = [found(Mode::Contract), found(Mode::Typical)];
+        for finding in findings.iter_mut().flatten() {
+            finding.slices = timeline::links::ends(&rows, &trace, finding);
+        }
         let listing = listed.map(|(listing, _)| listing);
         let tick = reading::tick(&trace);
         let mut notes = reading::notes(&trace, tick);
@@ -169,15 +172,15 @@ pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
 /// What the checker finds in a program, as pictures show it; nothing for one that is wrong in form.
 pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
     let Ok(report) = hazard::check(program, mode) else { return Vec::new() };
-    let shown = |h: &hazard::Hazard| Finding {
+    let shown = |(k, h): (usize, &hazard::Hazard)| Finding {
         first: h.first,
         second: h.second,
         title: format!("{} on {}", h.kind.name(), program.names().buffer(h.buffer)),
-        text: hazard::sentence(program, h),
+        text: if k < LISTED { hazard::sentence(program, h) } else { hazard::short_sentence(program, h) },
         is_certain: h.certainty == Certainty::Must,
         slices: None,
     };
-    report.hazards.iter().map(shown).collect()
+    report.hazards.iter().enumerate().map(shown).collect()
 }
 
 #[cfg(test)]

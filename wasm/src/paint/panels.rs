@@ -10,11 +10,10 @@ use web_sys::{Document, Element, Event, HtmlElement, HtmlSelectElement};
 
 use crate::app::App;
 use crate::details::Details;
+use crate::finding::LISTED;
 use crate::legend;
 use crate::lifetimes;
 use crate::listing::Listing;
-use crate::lod;
-use crate::overview;
 use crate::paint::Canvas;
 use crate::rows::{Rows, Track};
 use crate::scene::Scene;
@@ -22,6 +21,7 @@ use crate::screen::Screen;
 use crate::text;
 use crate::theme::Theme;
 use crate::timeline;
+use crate::{lod, overview};
 
 /// Height of a line of the program, as the style sheet has it.
 const LINE: f64 = 20.0;
@@ -383,7 +383,7 @@ impl Panels {
             let (words, is_well) = app.model.nothing_found(app.mode);
             append(&list, &self.element("li", if is_well { "sl-well" } else { "" }, &words));
         }
-        for (k, finding) in findings.iter().enumerate().take(200) {
+        for (k, finding) in findings.iter().enumerate().take(LISTED) {
             let item = self.element("li", "", "");
             let button = self.element("button", "", "");
             set(&button, "type", "button");
@@ -405,8 +405,8 @@ impl Panels {
             }
             append(&list, &item);
         }
-        if findings.len() > 200 {
-            append(&list, &self.element("li", "", &format!("and {} more", findings.len() - 200)));
+        if findings.len() > LISTED {
+            append(&list, &self.element("li", "", &format!("and {} more", findings.len() - LISTED)));
         }
         renew(&self.part(".sl-findings"), &list);
     }

@@ -5,7 +5,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use spanlift::trace::{Flow, FlowKind, Kind, LaneKind};
 
 use super::{RULER, Timeline};
-use crate::finding::Finding;
+use crate::finding::{Finding, LISTED};
 use crate::rows::Rows;
 use crate::scene::{Rect, Scene, Shape, Stroke};
 
@@ -176,39 +176,79 @@ fn clipped(path: &[Point], timeline: &Timeline<'_>) -> Vec<Vec<Point>> {
 }
 
 /// Red outlines around both commands of each finding, and a zigzag between them.
+///
+/// Of very many the outlines that are no wider than a line are drawn once a pixel, and zigzags where there are few of them, or between
+/// chosen slices.
 pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
+    let is_tangle = LISTED < timeline.findings.len();
+    let wide = pixel(scene.width) + 1;
+    let mut drawn = vec![false; if is_tangle { wide * (pixel(timeline.height) + 1) } else { 0 }];
+    let mut left: Vec<(u32, u32)> = Vec::new();
     for finding in timeline.findings {
         let red = timeline.theme.hazard;
         let Some((first, second)) = ends(timeline.rows, timeline.trace, finding) else { continue };
+        let mut is_seen = false;
         for k in [first, second] {
-            if let Some((x0, x1, y, h)) = timeline.slice_box(k) {
-                scene.add(Rect::framed(x0, y, (x1 - x0).max(3.0), h, Stroke::solid(red, 2.0)).rounded(2.0));
+            let Some((x0, x1, y, h)) = timeline.slice_box(k) else { continue };
+            is_seen = true;
+            let place = wide * pixel(y) + pixel(x0);
+            if is_tangle
+                && x1 - x0 < 3.0
+                && drawn.get_mut(place).is_some_and(|is| std::mem::replace(is, true))
+            {
+                continue;
             }
+            scene.add(Rect::framed(x0, y, (x1 - x0).max(3.0), h, Stroke::solid(red, 2.0)).rounded(2.0));
         }
-        timeline.contested(scene, first, second);
-        let (Some(a), Some(b)) = (track(timeline, first), track(timeline, second)) else { continue };
-        let slices = &timeline.trace.slices;
-        // Where both are under way, if they ever are; else from the end of one to the beginning of the other.
-        let meet = slices.start[first as usize].max(slices.start[second as usize]);
-        let x = |k: u32| {
-            let at = meet.clamp(slices.start[k as usize], slices.end[k as usize]);
-            timeline.frame.gutter + timeline.view.x_from_time(at)
-        };
-        // It begins inside the first one, so that it is seen between neighbours too.
-        let from = (x(first), if a.0 <= b.0 { a.0 + a.1 - INTO } else { a.0 + INTO });
-        let to = (x(second), if a.0 <= b.0 { b.0 } else { b.0 + b.1 });
-        if first == second || !(is_inside(from, timeline) && is_inside(to, timeline)) {
-            continue;
+        if !is_tangle {
+            joined(timeline, scene, (first, second));
+        } else if is_seen {
+            left.push((first, second));
         }
-        let points = zigzag(from, to);
-        for points in clipped(&points, timeline) {
-            scene.shapes.push(Shape::Path { points, stroke: Stroke::solid(red, 2.0) });
-        }
-        scene.shapes.push(Shape::Polygon { points: dot(to, 5.0), fill: red });
-        let ink = red.ink();
-        scene.line((to.0, to.1 - 3.0), (to.0, to.1 + 0.5), Stroke::solid(ink, 1.5));
-        scene.line((to.0, to.1 + 2.0), (to.0, to.1 + 3.25), Stroke::solid(ink, 1.5));
     }
+    let chosen = [timeline.selected, timeline.hovered];
+    let is_chosen = |pair: &(u32, u32)| chosen.contains(&Some(pair.0)) || chosen.contains(&Some(pair.1));
+    if LISTED < left.len() {
+        left.retain(is_chosen);
+    }
+    left.into_iter().take(LISTED).for_each(|pair| joined(timeline, scene, pair));
+}
+
+fn pixel(at: f64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float to int casts saturate"
+    )]
+    let pixel = at as usize;
+    pixel
+}
+
+/// The bytes that two slices of a finding are about, and a zigzag between them where both are in sight.
+fn joined(timeline: &Timeline<'_>, scene: &mut Scene, (first, second): (u32, u32)) {
+    let red = timeline.theme.hazard;
+    timeline.contested(scene, first, second);
+    let (Some(a), Some(b)) = (track(timeline, first), track(timeline, second)) else { return };
+    let slices = &timeline.trace.slices;
+    // Where both are under way, if they ever are; else from the end of one to the beginning of the other.
+    let meet = slices.start[first as usize].max(slices.start[second as usize]);
+    let x = |k: u32| {
+        let at = meet.clamp(slices.start[k as usize], slices.end[k as usize]);
+        timeline.frame.gutter + timeline.view.x_from_time(at)
+    };
+    // It begins inside the first one, so that it is seen between neighbours too.
+    let from = (x(first), if a.0 <= b.0 { a.0 + a.1 - INTO } else { a.0 + INTO });
+    let to = (x(second), if a.0 <= b.0 { b.0 } else { b.0 + b.1 });
+    if first == second || !(is_inside(from, timeline) && is_inside(to, timeline)) {
+        return;
+    }
+    for points in clipped(&zigzag(from, to), timeline) {
+        scene.shapes.push(Shape::Path { points, stroke: Stroke::solid(red, 2.0) });
+    }
+    scene.shapes.push(Shape::Polygon { points: dot(to, 5.0), fill: red });
+    let ink = red.ink();
+    scene.line((to.0, to.1 - 3.0), (to.0, to.1 + 0.5), Stroke::solid(ink, 1.5));
+    scene.line((to.0, to.1 + 2.0), (to.0, to.1 + 3.25), Stroke::solid(ink, 1.5));
 }
 
 /// The slices that stand for the two commands of a finding: work on a stream before a call of the host.

@@ -23,6 +23,57 @@ fn the_race_looks_as_agreed() {
     golden("race.svg", &crate::svg::svg(&scene, "pinned race", "a copy and a kernel that reads too early"));
 }
 
+/// Each of thousands of findings would be an outline and a zigzag: a picture of red that takes seconds.
+#[test]
+fn of_thousands_of_findings_each_is_seen_and_the_chosen_ones_are_joined() {
+    let n = 3000;
+    let lines: String = (0..n)
+        .map(|k| {
+            let (from, to) = (64 * k, 64 * k + 64);
+            format!(
+                "copy d[{from}..{to}] <- x[{from}..{to}] on a\nkernel k on b reads d[{from}..{to}] for 2us\n"
+            )
+        })
+        .collect();
+    let text = format!("stream a, b\npinned x 1MiB\ndevice d 1MiB\n{lines}sync a\nsync b\n");
+    let item = crate::pack::PageItem::source("p", text, "h200-pcie5");
+    let mut app = crate::app::App::new(crate::model::Model::open(&item).unwrap(), Theme::LIGHT);
+    app.resize(1000.0, 500.0);
+    let red = Stroke::solid(Theme::LIGHT.hazard, 2.0);
+    let count = |app: &crate::app::App| {
+        let (mut outlines, mut zigzags) = (Vec::new(), 0);
+        for shape in app.scene().shapes {
+            match shape {
+                Shape::Rect(rect) if rect.outline == Some(red) => outlines.push((rect.x, rect.y, rect.w)),
+                Shape::Path { stroke, .. } if stroke == red => zigzags += 1,
+                _ => {}
+            }
+        }
+        (outlines, zigzags)
+    };
+    let findings = app.findings().to_vec();
+    assert_eq!(findings.len(), n);
+    let (outlines, zigzags) = count(&app);
+    // Two streams, and as often as there are pixels at most.
+    assert!(outlines.len() <= 2000 && zigzags == 0, "{} and {zigzags}", outlines.len());
+    let view = app.view();
+    for k in findings.iter().flat_map(|finding| [finding.slices.unwrap().0, finding.slices.unwrap().1]) {
+        let x = app.plot().0 + view.x_from_time(app.model.trace.slices.start[k as usize]);
+        assert!(outlines.iter().any(|(at, _, w)| at - 1.0 <= x && x <= at + w), "slice {k} at {x}");
+    }
+    assert!(app.select_finding(1500));
+    let (_, zigzags) = count(&app);
+    assert!(0 < zigzags && zigzags <= crate::finding::LISTED, "{zigzags}");
+    app.select(None);
+    let (few, zigzags) = count(&app);
+    assert!(0 < zigzags && zigzags < few.len(), "close by each is joined: {zigzags}, {}", few.len());
+    // The way out of each is told as far as they are listed: to say it takes a look at the whole program.
+    let program = app.model.trace.program.as_ref().unwrap();
+    let hazards = spanlift::hazard::check(program, spanlift::hazard::Mode::Contract).unwrap().hazards;
+    assert_eq!(findings[0].text, spanlift::hazard::sentence(program, &hazards[0]));
+    assert_eq!(findings[n - 1].text, spanlift::hazard::short_sentence(program, &hazards[n - 1]));
+}
+
 #[test]
 fn no_text_touches_another_or_leaves() {
     for (seed, width) in [(1, 300.0), (2, 420.0), (3, 640.0), (4, 960.0), (5, 1600.0)] {
