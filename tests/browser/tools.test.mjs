@@ -108,6 +108,18 @@ test("what is printed is of what is shown, an address of what is there, and a te
   await area.press("Escape");
   await edit.click();
   assert.doesNotMatch(await area.inputValue(), /nonsense/);
+  // Also where another item is opened before it was tried.
+  await visit.page.evaluate((text) => {
+    const area = document.querySelector(".sl-source");
+    area.value = text;
+    area.dispatchEvent(new Event("input"));
+    document.querySelectorAll("button[data-item]")[1].click();
+  }, `${RACE}# typed late\n`);
+  await says(visit.page.locator(".sl-name"), /a\.json/);
+  await buttons.nth(0).click();
+  await edit.click();
+  assert.match(await area.inputValue(), /typed late/);
+  await area.fill(RACE);
   await area.press("Escape");
   await visit.page.evaluate(() => (location.hash = "#item=4&slice=1&marks=137000"));
   await says(visit.page.locator(".sl-refused"), /^item 5 is not in the page/);

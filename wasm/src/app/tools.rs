@@ -1,11 +1,11 @@
 //! What a person asks of a timeline: a range, marks, a search, and a point in time.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use spanlift::trace::{Kind, LaneKind, StrId};
 
-use super::App;
 use super::filter::Filter;
+use super::{App, Totals};
 use crate::rows::{Rows, order};
 use crate::text;
 use crate::theme::kind_name;
@@ -19,15 +19,27 @@ pub(super) struct Tools {
     lanes: Option<(usize, usize)>,
     pub(super) marks: Vec<i64>,
     at: Option<i64>,
-    /// Slices that were searched for, in the order of time.
-    hits: Vec<u32>,
+    /// Slices that were searched for, in the order of time; nothing without a search.
+    hits: Option<Vec<u32>>,
     /// Of each slice whether it was; empty without a search.
     lit: Vec<bool>,
     /// How often something was searched for.
     n: u64,
-    /// Pieces of work and their calls, ordered; made when they are first asked for.
-    calls: OnceCell<Vec<(u32, u32)>>,
+    /// The call of each slice, or [`u32::MAX`]; made when they are first asked for.
+    calls: OnceCell<Vec<u32>>,
+    /// What slices are called, and which of these each is; made by the first search.
+    called: OnceCell<(Vec<Called>, Vec<u32>)>,
+    /// All slices in the order of time; made by the first search.
+    by_time: OnceCell<Vec<u32>>,
+    /// The totals that were made last, and what they are about.
+    told: RefCell<Option<(About, Totals)>>,
 }
+
+/// A name, a kind and flags.
+type Called = (StrId, Kind, u8);
+
+/// A range, its rows, and which search it is.
+type About = ((i64, i64), Option<(usize, usize)>, u64);
 
 impl App {
     /// The chosen range of time.
@@ -47,7 +59,11 @@ impl App {
 
     /// How many slices the search found; nothing without a search.
     pub fn hits(&self) -> Option<usize> {
-        (!self.tools.lit.is_empty()).then_some(self.tools.hits.len())
+        self.tools.hits.as_ref().map(Vec::len)
+    }
+
+    fn found(&self) -> &[u32] {
+        self.tools.hits.as_deref().unwrap_or_default()
     }
 
     /// How often something was searched for: the same hits while this stays.
@@ -57,7 +73,7 @@ impl App {
 
     /// Where the hits begin, in order.
     pub fn hit_times(&self) -> impl Iterator<Item = i64> + '_ {
-        self.tools.hits.iter().map(|&k| self.model.trace.slices.start[k as usize])
+        self.found().iter().map(|&k| self.model.trace.slices.start[k as usize])
     }
 
     /// Whether a slice is shown in full colour: it was searched for, or nothing was.
@@ -65,9 +81,14 @@ impl App {
         self.tools.lit.get(slice as usize).copied().unwrap_or(true)
     }
 
-    /// Pieces of work and their calls.
-    pub(super) fn calls(&self) -> &OnceCell<Vec<(u32, u32)>> {
+    /// The calls of slices.
+    pub(super) fn calls(&self) -> &OnceCell<Vec<u32>> {
         &self.tools.calls
+    }
+
+    /// The totals that were made last.
+    pub(super) fn told(&self) -> &RefCell<Option<(About, Totals)>> {
+        &self.tools.told
     }
 
     pub(super) fn lit(&self) -> &[bool] {
@@ -208,16 +229,32 @@ impl App {
             };
             format!("{}, {}{memory}", text::clean(self.model.trace.strings.get(name)), kind_name(kind))
         };
-        self.called().into_iter().map(label).collect()
+        self.called().0.iter().copied().map(label).collect()
     }
 
-    fn called(&self) -> Vec<(StrId, Kind, u8)> {
-        let slices = &self.model.trace.slices;
-        let mut called: Vec<_> =
-            (0..slices.len()).map(|k| (slices.name[k], slices.kind[k], slices.flags[k])).collect();
-        called.sort_unstable();
-        called.dedup();
-        called
+    fn called(&self) -> &(Vec<Called>, Vec<u32>) {
+        self.tools.called.get_or_init(|| {
+            let slices = &self.model.trace.slices;
+            let (mut list, mut before): (Vec<Called>, Vec<u32>) = (Vec::new(), Vec::new());
+            // A name has one kind, or few: from the last of them one gets to those before.
+            let mut last = vec![u32::MAX; self.model.trace.strings.len()];
+            let which = |k: usize| {
+                let called = (slices.name[k], slices.kind[k], slices.flags[k]);
+                let last = &mut last[called.0.index()];
+                let mut at = *last;
+                while at != u32::MAX && list[at as usize] != called {
+                    at = before[at as usize];
+                }
+                if at == u32::MAX {
+                    at = u32::try_from(list.len()).unwrap_or(u32::MAX);
+                    list.push(called);
+                    before.push(std::mem::replace(last, at));
+                }
+                at
+            };
+            let which = (0..slices.len()).map(which).collect();
+            (list, which)
+        })
     }
 
     /// Shows the slices whose label is wanted, by its place in [`App::labels`]; without any label the search ends.
@@ -229,31 +266,35 @@ impl App {
     pub fn find_where(&mut self, wanted: &[bool], filter: &Filter) {
         self.tools.n += 1;
         if wanted.is_empty() && filter.is_empty() {
-            (self.tools.hits, self.tools.lit) = (Vec::new(), Vec::new());
+            (self.tools.hits, self.tools.lit) = (None, Vec::new());
             return;
         }
-        let called = self.called();
-        let slices = &self.model.trace.slices;
+        let (trace, (_, which)) = (&self.model.trace, self.called());
+        let slices = &trace.slices;
         let is_wanted = |k: usize| {
-            let found = called.binary_search(&(slices.name[k], slices.kind[k], slices.flags[k]));
-            (wanted.is_empty() || found.is_ok_and(|at| wanted.get(at) == Some(&true)))
-                && filter.holds(&self.model.trace, k)
+            (wanted.is_empty() || wanted.get(which[k] as usize) == Some(&true)) && filter.holds(trace, k)
         };
-        self.tools.lit = (0..slices.len()).map(is_wanted).collect();
+        let lit: Vec<bool> = (0..slices.len()).map(is_wanted).collect();
+        let by_time = self.tools.by_time.get_or_init(|| {
+            let mut all: Vec<u32> = (0u32..).take(slices.len()).collect();
+            if !all.is_sorted_by_key(|&k| order(trace, k)) {
+                all.sort_by_key(|&k| order(trace, k));
+            }
+            all
+        });
         let is_hit = |&k: &u32| {
-            let lane = self.model.trace.lanes.get(slices.lane[k as usize] as usize);
-            self.tools.lit[k as usize]
+            let lane = trace.lanes.get(slices.lane[k as usize] as usize);
+            lit[k as usize]
                 && self.model.rows.place(k) != Rows::NOWHERE
                 && !lane.is_some_and(|lane| matches!(lane.kind, LaneKind::Engine { .. }))
         };
-        let mut hits: Vec<u32> = (0u32..).take(slices.len()).filter(is_hit).collect();
-        hits.sort_by_key(|&k| order(&self.model.trace, k));
-        self.tools.hits = hits;
+        let hits = by_time.iter().copied().filter(is_hit).collect();
+        (self.tools.hits, self.tools.lit) = (Some(hits), lit);
     }
 
     /// Selects the hit after the selected slice, or before it; without one the first or last on screen.
     pub fn next_hit(&mut self, forward: bool) {
-        let hits = &self.tools.hits;
+        let hits = self.found();
         if hits.is_empty() {
             return;
         }
@@ -272,7 +313,8 @@ impl App {
 
     /// Which of the hits is selected.
     pub fn hit(&self) -> Option<usize> {
-        self.selected().and_then(|k| self.tools.hits.iter().position(|&hit| hit == k))
+        let key = |k: u32| order(&self.model.trace, k);
+        self.selected().and_then(|k| self.found().binary_search_by_key(&key(k), |&hit| key(hit)).ok())
     }
 }
 
@@ -320,6 +362,47 @@ mod tests {
         assert_eq!(app.hit(), Some(1));
         app.find(&[]);
         assert_eq!((app.hits(), app.hit()), (None, None));
+    }
+
+    #[test]
+    fn a_search_where_there_is_nothing_finds_none() {
+        let mut app = App::new(Model::new("nothing", spanlift::Trace::default()), Theme::LIGHT);
+        assert_eq!(app.hits(), None);
+        app.find_where(&[], &Filter::read("kind:h2d").unwrap());
+        assert_eq!(app.hits(), Some(0));
+        app.find(&[]);
+        assert_eq!(app.hits(), None);
+    }
+
+    /// They are kept until they are about something else.
+    #[test]
+    fn totals_follow_range_lanes_search_and_rows() {
+        for seed in 0..6 {
+            let mut app = app(seed);
+            let mut random = Random(seed);
+            for _ in 0..40 {
+                let n = app.model.rows.rows.len() as u64;
+                match random.below(4) {
+                    0 => {
+                        let ends = [random.below(1_200_000), random.below(1_200_000)];
+                        app.set_range(Some((ends[0] as i64, ends[1] as i64)));
+                    }
+                    1 => {
+                        let row = usize::try_from(random.below(n)).unwrap();
+                        app.set_lanes(Some((row, row)));
+                    }
+                    2 => {
+                        let wanted: Vec<bool> = app.labels().iter().map(|_| random.below(2) == 0).collect();
+                        app.find(&wanted);
+                    }
+                    _ => app.shift_row(usize::try_from(random.below(n)).unwrap(), 1),
+                }
+                let anew = app.clone();
+                anew.told().take();
+                assert_eq!(app.totals(), anew.totals(), "seed {seed}");
+                assert_eq!(app.totals(), anew.totals(), "seed {seed}: once more");
+            }
+        }
     }
 
     #[test]

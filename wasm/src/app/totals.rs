@@ -43,18 +43,26 @@ impl App {
     /// What happens within the chosen range, on the rows that it is about, without what a search hides.
     ///
     /// # Cost
-    /// The slices in the range, and a bisection for each track.
+    /// The slices in the range, and a bisection for each track; nothing for the same once more.
     pub fn totals(&self) -> Option<Totals> {
-        let (from, to) = self.range()?;
+        let about = (self.range()?, self.lanes(), self.searches());
+        let mut told = self.told().borrow_mut();
+        if told.as_ref().is_none_or(|(of, _)| *of != about) {
+            *told = Some((about, self.totals_of(about.0)));
+        }
+        told.as_ref().map(|(_, totals)| totals.clone())
+    }
+
+    fn totals_of(&self, (from, to): (i64, i64)) -> Totals {
         let (slices, beyond) = (&self.model.trace.slices, self.beyond(to));
         let chosen = self.lanes().map(|(a, b)| b - a + 1);
         let mut totals = Totals { range: (from, to), chosen, ..Totals::default() };
-        let mut times: Vec<(Kind, Vec<Busy>)> = Vec::new();
+        let mut times: Vec<((Kind, Device), Vec<Interval>)> = Vec::new();
         for (r, row) in (0u32..).zip(&self.model.rows.rows) {
             if !self.is_chosen(r) {
                 continue;
             }
-            let mut busy = Vec::new();
+            let (mut n, mut busy) = (0, Vec::new());
             for track in &row.tracks {
                 // Starts and ends both ascend on a track.
                 let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
@@ -67,35 +75,30 @@ impl App {
                     if !is_in || !self.is_lit(k) {
                         continue;
                     }
-                    busy.push((a, b));
+                    n += 1;
+                    add(&mut busy, (a, b));
                     if self.model.rows.place(k).0 == r && !self.is_engine(i) {
                         let took = i128::from(end) - i128::from(start);
                         let inside = i128::from(b) - i128::from(a);
-                        let inside_of =
-                            |whole: i128| if took > 0 { (whole * inside + took / 2) / took } else { whole };
+                        let inside_of = |whole: i128| match inside == took {
+                            true => whole,
+                            false => (whole * inside + took / 2) / took,
+                        };
                         let part = inside_of(slices.bytes[i].into());
                         let rated =
                             if part > 0 { inside_of(details::took(&self.model.trace, k).into()) } else { 0 };
                         let kind = slices.kind[i];
-                        let place =
-                            times.binary_search_by_key(&kind, |(of, _)| *of).unwrap_or_else(|place| {
-                                times.insert(place, (kind, Vec::new()));
-                                totals.kinds.insert(
-                                    place,
-                                    Total {
-                                        kind,
-                                        n: 0,
-                                        ns: 0,
-                                        bytes: 0,
-                                        took: 0,
-                                        busy: 0,
-                                        overlap: 0,
-                                        waited: 0,
-                                    },
-                                );
-                                place
-                            });
-                        times[place].1.push((self.device(i), (a, b)));
+                        let of = (kind, self.device(i));
+                        let place = times.binary_search_by_key(&of, |(of, _)| *of).unwrap_or_else(|place| {
+                            times.insert(place, (of, Vec::new()));
+                            place
+                        });
+                        add(&mut times[place].1, (a, b));
+                        let place = totals.kinds.binary_search_by_key(&kind, |total| total.kind);
+                        let place = place.unwrap_or_else(|place| {
+                            totals.kinds.insert(place, Total::none(kind));
+                            place
+                        });
                         let total = &mut totals.kinds[place];
                         total.n += 1;
                         total.ns = total.ns.saturating_add(b - a);
@@ -105,25 +108,28 @@ impl App {
                     }
                 }
             }
-            if !busy.is_empty() {
-                totals.lanes.push((row.name.clone(), busy.len() as u64, length(&union(busy))));
+            if n > 0 {
+                totals.lanes.push((row.name.clone(), n, length(&union(busy))));
             }
         }
-        let times: Vec<_> = times.into_iter().map(|(kind, list)| (kind, by_device(list))).collect();
-        for (total, (kind, devices)) in totals.kinds.iter_mut().zip(&times) {
-            total.busy = length(&union(devices.iter().flat_map(|(_, list)| list).copied().collect()));
-            if !kind.is_device_work() {
+        times.iter_mut().for_each(|(_, list)| *list = union(std::mem::take(list)));
+        let of = |is: &dyn Fn(Kind, Device) -> bool| {
+            let lists = times.iter().filter(|((kind, device), _)| is(*kind, *device));
+            union(lists.flat_map(|(_, list)| list).copied().collect())
+        };
+        for total in &mut totals.kinds {
+            total.busy = length(&of(&|kind, _| kind == total.kind));
+            if !total.kind.is_device_work() {
                 continue;
             }
             let mut both = Vec::new();
-            for (device, own) in devices {
-                let others = times.iter().filter(|(other, _)| other != kind && other.is_device_work());
-                let others = others.flat_map(|(_, of)| of).filter(|(of, _)| of == device);
-                both.extend(common(own, &union(others.flat_map(|(_, list)| list).copied().collect())));
+            for ((_, device), own) in times.iter().filter(|((kind, _), _)| *kind == total.kind) {
+                let is_other = |kind: Kind, on| kind != total.kind && kind.is_device_work() && on == *device;
+                both.extend(common(own, &of(&is_other)));
             }
             total.overlap = length(&union(both));
         }
-        Some(totals)
+        totals
     }
 
     /// The device of a slice.
@@ -144,15 +150,17 @@ impl App {
     /// The time between two moments for which the call of a piece of work held the host, where it came back only when the
     /// work was done.
     fn waited(&self, k: u32, from: i64, to: i64) -> i64 {
+        let slices = &self.model.trace.slices;
         let calls = self.calls().get_or_init(|| {
-            let launches = self.model.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch);
-            let mut calls: Vec<(u32, u32)> = launches.map(|f| (f.to, f.from)).collect();
-            calls.sort_unstable();
+            let mut calls = vec![u32::MAX; slices.len()];
+            for flow in self.model.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch) {
+                if let Some(call) = calls.get_mut(flow.to as usize) {
+                    *call = flow.from.min(*call);
+                }
+            }
             calls
         });
-        let slices = &self.model.trace.slices;
-        let at = calls.partition_point(|&(work, _)| work < k);
-        let Some(&(_, call)) = calls.get(at).filter(|(work, _)| *work == k) else { return 0 };
+        let call = calls[k as usize];
         let Some((&start, &end)) = slices.start.get(call as usize).zip(slices.end.get(call as usize)) else {
             return 0;
         };
@@ -160,18 +168,17 @@ impl App {
     }
 }
 
+impl Total {
+    fn none(kind: Kind) -> Total {
+        Total { kind, n: 0, ns: 0, bytes: 0, took: 0, busy: 0, overlap: 0, waited: 0 }
+    }
+}
+
 /// What tells devices apart: the number, or the name where there is none.
 type Device = (Option<i64>, StrId);
 
-/// An interval in which a device does something.
-type Busy = (Device, (i64, i64));
-
-/// The union of the intervals of each device.
-fn by_device(mut list: Vec<Busy>) -> Vec<(Device, Vec<(i64, i64)>)> {
-    list.sort_unstable();
-    let devices = list.chunk_by(|a, b| a.0 == b.0);
-    devices.map(|of| (of[0].0, union(of.iter().map(|(_, at)| *at).collect()))).collect()
-}
+/// From when to when.
+type Interval = (i64, i64);
 
 /// What two unions have in common.
 fn common(a: &[(i64, i64)], b: &[(i64, i64)]) -> Vec<(i64, i64)> {
@@ -186,16 +193,22 @@ fn common(a: &[(i64, i64)], b: &[(i64, i64)]) -> Vec<(i64, i64)> {
     found
 }
 
+/// Adds an interval, to the last one where it goes on from there: of a million slices a few are left to be sorted.
+fn add(list: &mut Vec<(i64, i64)>, (a, b): (i64, i64)) {
+    match list.last_mut() {
+        Some(last) if last.0 <= a && a <= last.1 => last.1 = last.1.max(b),
+        _ => list.push((a, b)),
+    }
+}
+
 /// The union of intervals: apart from each other, in order.
 fn union(mut intervals: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    intervals.sort_unstable();
-    let mut union: Vec<(i64, i64)> = Vec::new();
-    for (a, b) in intervals {
-        match union.last_mut() {
-            Some(last) if a <= last.1 => last.1 = last.1.max(b),
-            _ => union.push((a, b)),
-        }
+    // One track has its slices in order.
+    if !intervals.is_sorted() {
+        intervals.sort();
     }
+    let mut union = Vec::new();
+    intervals.into_iter().for_each(|interval| add(&mut union, interval));
     union
 }
 

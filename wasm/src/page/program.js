@@ -296,6 +296,7 @@ const program = (view, place, second, packed) => {
   /** The line that a message is about, where it names one. */
   const lineOf = (message) => Number(/line (\d+)/.exec(message)?.[1] ?? 0);
   const run = () => {
+    timer = 0;
     let message = "";
     try {
       take(area.value);
@@ -328,12 +329,12 @@ const program = (view, place, second, packed) => {
     clearTimeout(timer);
     const isSame = kept?.item === view.item();
     if (on) {
-      // What had an error was not taken over: it is there again.
+      // What had an error, or was typed right before another item was opened, was not taken over: it is there again.
       area.value = (isSame && kept.text) || source;
       kept = { item: view.item() };
     } else {
       if (isSame) run();
-      kept.text = wrong.textContent && area.value;
+      kept.text = (wrong.textContent || timer) && area.value;
     }
     area.hidden = !on;
     examples.hidden = !on || !shipped.length;

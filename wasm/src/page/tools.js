@@ -380,12 +380,15 @@ const tools = (view, place, alone, { module, examples }) => {
       if (!hits.classList.contains("is-bad")) hits.textContent = "";
     } else hits.textContent = told.hit === null ? `${told.hits.toLocaleString("en")} found` : `${told.hit + 1} of ${told.hits.toLocaleString("en")}`;
   };
-  let [before, item, isMade, shows] = ["", -1, false];
+  let [before, item, isMade, slow, resting, shows] = ["", -1, false, 0, 0];
   const canvas = part(".sl-canvas");
-  const update = () => {
+  const update = (isDue) => {
+    clearTimeout(resting);
     const { told: other, range, lanes, at, slice, order } = canvas.dataset;
     const now = [other, range, lanes, at, slice, order].join("|");
-    if (now !== before) {
+    // The totals of a million slices take longer than a frame: while a hand drags they wait until it rests.
+    if (slow > 30 && isDue !== true && part(".sl-plot").matches(":active")) resting = setTimeout(update, 150, true);
+    else if (now !== before) {
       before = now;
       if (view.item() !== item) {
         item = view.item();
@@ -393,7 +396,9 @@ const tools = (view, place, alone, { module, examples }) => {
       }
       // The search goes on in what is shown now: another item, the program as it was edited, an order.
       if (shows !== (shows = other?.split(" ")[0] + order) && search.value) find();
+      slow = performance.now();
       told = JSON.parse(view.told());
+      slow = performance.now() - slow;
       arranged.shown(other?.split(" ")[0]);
       shown(part(".sl-find"), "marks" in told);
       shown(part("[data-do=beside]"), view.names().includes("\n"));
@@ -481,7 +486,7 @@ const tools = (view, place, alone, { module, examples }) => {
   target.addEventListener("keydown", (event) => {
     const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
     // What scrolls by itself does so by keys while it has the focus.
-    const scrolls = /^(Page|Arrow(Up|Down)$)/.test(event.key) && event.target.matches?.(".sl-keys, .sl-code, .sl-right, .sl-stack") && event.target.scrollHeight > event.target.clientHeight;
+    const scrolls = /^(Page|Arrow(Up|Down)$)/.test(event.key) && event.target.matches?.(`.sl-keys, .sl-code, .sl-right, .sl-stack${event.key[0] === "P" ? ", .sl-program" : ""}`) && event.target.scrollHeight > event.target.clientHeight;
     if (scrolls || (!letters.checked && !types && event.key.length === 1 && event.key !== " ")) event.stopImmediatePropagation();
   }, true);
   update();
