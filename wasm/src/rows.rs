@@ -259,6 +259,14 @@ impl Rows {
         self.by_stream.as_deref().unwrap_or(self)
     }
 
+    /// What a row is called, with its device or process where there are several: of such every one may have a `stream 7`.
+    pub fn called(&self, row: usize) -> Option<String> {
+        let name = &self.rows.get(row)?.name;
+        let section = self.sections.iter().find(|section| section.rows.contains(&row));
+        let group = section.and_then(|section| Some(section.title.split_once(" · ")?.1));
+        Some(group.filter(|group| group != name).map_or(name.clone(), |group| format!("{name}, {group}")))
+    }
+
     /// Row and track of a slice, or [`Rows::NOWHERE`].
     pub fn place(&self, slice: u32) -> (u32, u32) {
         self.places.get(slice as usize).copied().unwrap_or(Rows::NOWHERE)

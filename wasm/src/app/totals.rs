@@ -109,7 +109,8 @@ impl App {
                 }
             }
             if n > 0 {
-                totals.lanes.push((row.name.clone(), n, length(&union(busy))));
+                let name = self.model.rows.called(r as usize).unwrap_or_default();
+                totals.lanes.push((name, n, length(&union(busy))));
             }
         }
         times.iter_mut().for_each(|(_, list)| *list = union(std::mem::take(list)));
@@ -230,6 +231,27 @@ mod tests {
         let mut app = App::new(Model::new("crowd", crowd(seed, 200)), Theme::LIGHT);
         app.resize(900.0, 400.0);
         app
+    }
+
+    #[test]
+    fn of_several_devices_each_lane_is_told_with_its_own() {
+        let kernel = |device: u32, ts: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":{device},"tid":7,"ts":{ts},"dur":9,"args":{{"device":{device},"stream":7}}}}"#
+            )
+        };
+        let lanes = |events: &[String]| -> Vec<String> {
+            let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+            let mut app =
+                App::new(Model::new("t", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
+            app.set_range(Some((0, 100_000)));
+            app.totals().unwrap().lanes.into_iter().map(|(name, _, _)| name).collect()
+        };
+        assert_eq!(lanes(&[kernel(0, 0)]), ["stream 7", "compute"]);
+        assert_eq!(
+            lanes(&[kernel(0, 0), kernel(1, 20)]),
+            ["stream 7, device 0", "compute, device 0", "stream 7, device 1", "compute, device 1"]
+        );
     }
 
     #[test]

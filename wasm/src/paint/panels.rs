@@ -524,13 +524,12 @@ impl Panels {
 
     /// The slices of the selected lane that are on screen, as a table for screen readers.
     pub(crate) fn table(&self, app: &App) {
-        let view = app.view();
-        let model = &app.model;
-        let range = app.on_screen();
+        let (view, model, range) = (app.view(), &app.model, app.on_screen());
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
         // Without any lane that is said: what stands there is of another item.
-        let row = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize));
-        let name = row.map_or("no lane", |row| &row.name);
+        let at = row.map_or(0, |(row, _)| row as usize);
+        let (row, name) = (model.rows.rows.get(at), model.rows.called(at));
+        let name = name.as_deref().unwrap_or("no lane");
         let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
         // In order of time, and of many those around the selected one.

@@ -183,13 +183,23 @@ pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
     let is_tangle = LISTED < timeline.findings.len();
     let wide = pixel(scene.width) + 1;
     let mut drawn = vec![false; if is_tangle { wide * (pixel(timeline.height) + 1) } else { 0 }];
+    // Of each slice whether it is in sight, once that is known: thousands of findings are about few of them.
+    let mut known: Vec<Option<bool>> = vec![None; if is_tangle { timeline.trace.slices.len() } else { 0 }];
     let mut left: Vec<(u32, u32)> = Vec::new();
     for finding in timeline.findings {
         let red = timeline.theme.hazard;
         let Some((first, second)) = ends(timeline.rows, timeline.trace, finding) else { continue };
         let mut is_seen = false;
         for k in [first, second] {
-            let Some((x0, x1, y, h)) = timeline.slice_box(k) else { continue };
+            if let Some(Some(is)) = known.get(k as usize) {
+                is_seen |= is;
+                continue;
+            }
+            let found = timeline.slice_box(k);
+            if let Some(known) = known.get_mut(k as usize) {
+                *known = Some(found.is_some());
+            }
+            let Some((x0, x1, y, h)) = found else { continue };
             is_seen = true;
             let place = wide * pixel(y) + pixel(x0);
             if is_tangle
