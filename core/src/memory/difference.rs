@@ -6,26 +6,20 @@
 use super::grid::{Grid, TooManyRuns};
 use super::union::union;
 use super::{Dim, Span};
-use crate::ordered::{CollectVec, joined, sort_by_key};
+use crate::ordered::{CollectVec, joined, sort};
 
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.
 pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result<Vec<Span>, TooManyRuns> {
     let grids = |spans: &[&Span]| spans.iter().filter_map(|s| Grid::of(s)).collect_vec();
     let these = union(grids(these), &mut { limit })?;
-    let mut those: Vec<(i64, i64, Span)> = union(grids(those), &mut { limit })?
-        .iter()
-        .map(Grid::span)
-        .filter_map(|s| s.bounds().map(|(lo, hi)| (lo, hi, s)))
-        .collect_vec();
-    sort_by_key(&mut those, |&(lo, hi, _)| (lo, hi));
+    let those: Vec<Span> = union(grids(those), &mut { limit })?.iter().map(Grid::span).collect_vec();
+    let ordered = Ordered::of(those.iter().enumerate());
     let mut left = Vec::new();
     let mut budget = limit;
     for this in these {
         let span = this.span();
         let Some((lo, hi)) = span.bounds() else { continue };
-        let before_end = &those[..those.partition_point(|&(start, ..)| start < hi)];
-        let crossing: Vec<&Span> =
-            before_end.iter().filter(|(_, end, _)| lo < *end).map(|(.., s)| s).collect_vec();
+        let crossing: Vec<&Span> = ordered.crossing((lo, hi)).map(|k| &those[k]).collect_vec();
         let covers = |s: &&Span| s.is_range() && s.bounds().is_some_and(|(a, b)| a <= lo && hi <= b);
         if crossing.is_empty() {
             left.push(span);
@@ -42,6 +36,37 @@ pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result
         }
     }
     Ok(left)
+}
+
+/// Ranges of bytes in order of their first ones, to be asked for those that cross one.
+pub(super) struct Ordered {
+    /// First byte, one past the last, and what has the range.
+    ranges: Vec<(i64, i64, usize)>,
+    /// The largest end among all up to here.
+    reach: Vec<i64>,
+}
+
+impl Ordered {
+    /// Those of spans that are not empty, by their numbers.
+    pub(super) fn of<'s>(spans: impl IntoIterator<Item = (usize, &'s Span)>) -> Ordered {
+        let range = |(k, span): (usize, &Span)| span.bounds().map(|(lo, hi)| (lo, hi, k));
+        Ordered::new(spans.into_iter().filter_map(range).collect_vec())
+    }
+
+    pub(super) fn new(mut ranges: Vec<(i64, i64, usize)>) -> Ordered {
+        sort(&mut ranges);
+        let mut reach: Vec<i64> = ranges.iter().map(|r| r.1).collect_vec();
+        for k in 1..reach.len() {
+            reach[k] = reach[k].max(reach[k - 1]);
+        }
+        Ordered { ranges, reach }
+    }
+
+    pub(super) fn crossing(&self, (lo, hi): (i64, i64)) -> impl Iterator<Item = usize> {
+        let first = self.reach.partition_point(|&end| end <= lo);
+        let behind = self.ranges.partition_point(|r| r.0 < hi).max(first);
+        self.ranges[first..behind].iter().filter(move |r| lo < r.1).map(|r| r.2)
+    }
 }
 
 /// The runs of a span, one by one.

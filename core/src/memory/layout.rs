@@ -391,6 +391,16 @@ impl Layout {
         self.modules.push(module);
     }
 
+    /// The positions of the tensor of this name and of those in the module of this path; the empty path is everything.
+    pub(super) fn under(&self, path: &str) -> Vec<usize> {
+        if path.is_empty() {
+            return (0..self.tensors.len()).collect_vec();
+        }
+        // What begins with the path and a point comes before what begins with the path and the next character.
+        let inside = self.tensor_by_name.range(format!("{path}.")..format!("{path}/")).map(|(_, &k)| k);
+        self.position(path).into_iter().chain(inside).collect_vec()
+    }
+
     /// A tensor's position by its name.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.tensor_by_name.get(name).copied()

@@ -22,7 +22,7 @@ use super::layout::{
 };
 use super::marks::ModuleEntry;
 use super::module::{Found, Identity, Module, Place, Visitor, places};
-use super::plan::{MoveKind, MovePlan, Splitting};
+use super::plan::{MoveKind, MovePlan, Names, Splitting};
 use super::relative;
 use super::{Device, Span, View};
 use crate::error::wraps;
@@ -72,6 +72,8 @@ pub struct MemoryMap {
     /// The blocks that stand for parts of storages.
     pub(super) regions: Vec<Region>,
     region_by_name: BTreeMap<String, usize>,
+    /// Of blocks that are called alike.
+    names: Names,
     /// The region of each tensor.
     pub(super) places: Vec<usize>,
     /// The region of each storage's own block.
@@ -99,7 +101,7 @@ pub(super) enum Owner {
     /// The storage's own block: it is there whether tensors view it or not.
     Home,
     /// Somebody else's copy of these bytes, in bytes of the storage; no longer a copy once a tensor has left it.
-    Declared { copies: Vec<Span> },
+    Declared { copies: BTreeSet<Span> },
     /// A block that a move allocated; it goes with its last tensor.
     Map,
 }
@@ -255,14 +257,12 @@ impl MemoryMap {
         let (storage, span) = (registered.storage(), registered.span().clone());
         match known.map(|k| &mut self.regions[k].owner) {
             Some(Owner::Declared { copies }) => {
-                if !copies.contains(&span) {
-                    copies.push(span);
-                }
+                copies.insert(span);
             }
             Some(_) => {}
             None => {
                 let name = self.free_name(if block.id().is_empty() { name } else { block.id() });
-                let owner = Owner::Declared { copies: vec![span] };
+                let owner = Owner::Declared { copies: BTreeSet::from([span]) };
                 let region = Region { storage, name, device: block.device(), start, bytes, owner };
                 let region = self.add_region(region);
                 self.blocks.insert(block.address(), (block.clone(), region));
@@ -272,14 +272,8 @@ impl MemoryMap {
     }
 
     /// This name, or it with the next number that is free.
-    fn free_name(&self, name: &str) -> String {
-        let mut free = name.to_owned();
-        let mut number = 1;
-        while self.region_by_name.contains_key(&free) {
-            number += 1;
-            free = format!("{name}#{number}");
-        }
-        free
+    fn free_name(&mut self, name: &str) -> String {
+        self.names.free(name, |name| self.region_by_name.contains_key(name))
     }
 
     pub(super) fn is_taken(&self, name: &str) -> bool {
@@ -312,8 +306,10 @@ impl MemoryMap {
                 }
                 Source::Slice { .. } => {
                     if let (Some(t), Ok(view)) = (self.registered.find(&f.name), place.view(f)) {
-                        let shift = (t.view().offset - view.offset) * view.dtype.bytes();
-                        known.entry(place.identity).or_insert((self.homes[t.storage().index()], shift));
+                        let shift = t.view().offset.checked_sub(view.offset);
+                        if let Some(shift) = shift.and_then(|n| n.checked_mul(view.dtype.bytes())) {
+                            known.entry(place.identity).or_insert((self.homes[t.storage().index()], shift));
+                        }
                     }
                 }
             }
@@ -434,19 +430,11 @@ impl MemoryMap {
         let mut moves = vec![false; self.places.len()];
         for name in names {
             let name = name.as_ref();
-            let is_in = |t: &Tensor| {
-                let rest = t.name().strip_prefix(name);
-                name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            let mut any = self.registered.modules().iter().any(|m| m.path == name);
-            for (t, moves) in self.registered.tensors().iter().zip(&mut moves) {
-                if is_in(t) {
-                    (*moves, any) = (true, true);
-                }
-            }
-            if !any {
+            let named = self.registered.under(name);
+            if named.is_empty() && !self.module_paths.contains(name) {
                 return Err(MapError::Unknown(name.to_owned()));
             }
+            named.into_iter().for_each(|k| moves[k] = true);
         }
         relative::plan(self, &moves, to)
     }

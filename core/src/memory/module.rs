@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::handle::{AsTensor, Block, Source, TensorRef};
 use super::layout::{Layout, LayoutProblem, LayoutProblems, Reason, StorageId};
 use super::marks::{Marks, ModuleEntry, TensorKind};
+use super::plan::Names;
 use super::{Device, View};
 use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::units::Bytes;
@@ -251,17 +252,20 @@ impl Layout {
         let mut layout = Layout::new();
         let mut problems = Vec::new();
         let places = places(&visitor.found);
-        let mut storages: BTreeMap<Identity, StorageId> = BTreeMap::new();
+        let (mut storages, mut names) = (BTreeMap::<Identity, StorageId>::new(), Names::default());
         for (found, place) in visitor.found.iter().zip(&places) {
             let storage = match storages.get(&place.identity) {
                 Some(&storage) => storage,
-                None => match layout.storage_called_like(&place.name(found), place.device, place.bytes) {
-                    Ok(storage) => *storages.entry(place.identity).or_insert(storage),
-                    Err(wrong) => {
-                        problems.extend(wrong.0);
-                        continue;
+                None => {
+                    let name = names.free(&place.name(found), |name| layout.has_storage(name));
+                    match layout.storage(&name, place.device, place.bytes) {
+                        Ok(storage) => *storages.entry(place.identity).or_insert(storage),
+                        Err(wrong) => {
+                            problems.extend(wrong.0);
+                            continue;
+                        }
                     }
-                },
+                }
             };
             let added = place.view(found).map_err(|reason| one(&found.name, reason));
             let added = added.and_then(|view| layout.marked(&found.name, storage, view, found.marks));
@@ -269,22 +273,6 @@ impl Layout {
         }
         layout.set_modules(visitor.modules);
         if problems.is_empty() { Ok(layout) } else { Err(LayoutProblems(problems)) }
-    }
-
-    /// Adds a storage under this name, or under the next with a number that is free.
-    pub(super) fn storage_called_like(
-        &mut self,
-        name: &str,
-        device: Device,
-        bytes: Bytes,
-    ) -> Result<StorageId, LayoutProblems> {
-        let mut called = name.to_owned();
-        let mut number = 1;
-        while self.has_storage(&called) {
-            number += 1;
-            called = format!("{name}#{number}");
-        }
-        self.storage(&called, device, bytes)
     }
 }
 

@@ -367,8 +367,8 @@ impl Layout {
     }
 }
 
-/// Gives out names of blocks on a target.
-#[derive(Debug, Default)]
+/// Gives out names of blocks.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     /// How many names were tried, by what they begin with.
     used: BTreeMap<String, usize>,
@@ -377,11 +377,19 @@ pub(super) struct Names {
 impl Names {
     /// The next name of a block of `storage` on `device` that is not taken.
     pub(super) fn next(&mut self, storage: &str, device: Device, taken: impl Fn(&str) -> bool) -> String {
-        let base = format!("{storage}@{device}");
-        let used = self.used.entry(base.clone()).or_default();
+        self.numbered(&format!("{storage}@{device}"), &taken)
+    }
+
+    /// This name, or it with the next number that is not taken.
+    pub(super) fn free(&mut self, name: &str, taken: impl Fn(&str) -> bool) -> String {
+        if taken(name) { self.numbered(name, &taken) } else { name.to_owned() }
+    }
+
+    fn numbered(&mut self, base: &str, taken: &dyn Fn(&str) -> bool) -> String {
+        let used = self.used.entry(base.to_owned()).or_default();
         loop {
             *used += 1;
-            let name = if *used == 1 { base.clone() } else { format!("{base}#{used}") };
+            let name = if *used == 1 { base.to_owned() } else { format!("{base}#{used}") };
             if !taken(&name) {
                 return name;
             }

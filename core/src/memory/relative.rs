@@ -5,12 +5,12 @@
 //! tensors and the group go into a larger block. Then each byte that is not there is copied from where it is.
 
 use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
-use super::difference::difference;
+use super::difference::{Ordered, difference};
 use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
 use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
-use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, joined, sort, sort_by_key};
 use crate::units::Bytes;
 
 /// Plans a move of those tensors to one device.
@@ -61,31 +61,51 @@ struct Group {
     sharing: BTreeSet<usize>,
 }
 
-/// Tensors in order of their first bytes, to be asked for those whose ranges cross one.
-struct Ordered {
-    /// First byte, one past the last, and the tensor.
-    ranges: Vec<(i64, i64, usize)>,
-    /// The largest end among all up to here.
-    reach: Vec<i64>,
+/// What the target has of one storage.
+struct There<'m> {
+    /// Regions by the bytes that they stand for.
+    regions: Ordered,
+    /// Tensors by their bytes.
+    ordered: Ordered,
+    /// The tensors of each region.
+    tensors: BTreeMap<usize, Vec<usize>>,
+    /// What regions that hold copies were told to be copies of.
+    copies: BTreeMap<usize, (Vec<&'m Span>, Ordered)>,
 }
 
-impl Ordered {
-    fn new(map: &MemoryMap, tensors: &[usize]) -> Ordered {
-        let range = |&k: &usize| map.registered.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k));
-        let mut ranges: Vec<(i64, i64, usize)> = tensors.iter().filter_map(range).collect_vec();
-        sort(&mut ranges);
-        let mut reach: Vec<i64> = ranges.iter().map(|r| r.1).collect_vec();
-        for k in 1..reach.len() {
-            reach[k] = reach[k].max(reach[k - 1]);
+impl<'m> There<'m> {
+    fn new(map: &'m MemoryMap, regions: &[usize], tensors: &[usize]) -> There<'m> {
+        let range = |&k: &usize| {
+            let Region { start, bytes, .. } = map.regions[k];
+            (start, start.saturating_add(i64::try_from(bytes.0).unwrap_or(i64::MAX)), k)
+        };
+        let mut there = There {
+            regions: Ordered::new(regions.iter().map(range).collect_vec()),
+            ordered: in_order(map, tensors),
+            tensors: BTreeMap::new(),
+            copies: BTreeMap::new(),
+        };
+        for &k in tensors {
+            there.tensors.entry(map.places[k]).or_default().push(k);
         }
-        Ordered { ranges, reach }
+        for &k in regions {
+            if let Owner::Declared { copies } = &map.regions[k].owner {
+                let ordered = Ordered::of(copies.iter().enumerate());
+                there.copies.insert(k, (copies.iter().collect_vec(), ordered));
+            }
+        }
+        there
     }
 
-    fn crossing(&self, (lo, hi): (i64, i64)) -> impl Iterator<Item = usize> {
-        let first = self.reach.partition_point(|&end| end <= lo);
-        let behind = self.ranges.partition_point(|r| r.0 < hi).max(first);
-        self.ranges[first..behind].iter().filter(move |r| lo < r.1).map(|r| r.2)
+    /// What a region is a copy of, as far as its range crosses another; nothing for one that is no copy.
+    fn copies(&self, region: usize, range: (i64, i64)) -> Vec<&'m Span> {
+        let Some((copies, ordered)) = self.copies.get(&region) else { return Vec::new() };
+        ordered.crossing(range).map(|k| copies[k]).collect_vec()
     }
+}
+
+fn in_order(map: &MemoryMap, tensors: &[usize]) -> Ordered {
+    Ordered::of(tensors.iter().map(|&k| (k, map.registered.tensors()[k].span())))
 }
 
 impl<'m> Planner<'m> {
@@ -102,14 +122,15 @@ impl<'m> Planner<'m> {
         let map = self.map;
         let (there, elsewhere): (Vec<usize>, Vec<usize>) =
             staying.iter().partition(|&&k| map.regions[map.places[k]].device == self.to);
-        self.sever(id, moving, &Ordered::new(map, &elsewhere))?;
-        let ordered = Ordered::new(map, &there);
+        self.sever(id, moving, &in_order(map, &elsewhere))?;
+        let regions = self.there.get(&id).map_or(&[][..], |regions| regions);
+        let there = There::new(map, regions, &there);
         let mut groups: Vec<Group> = Vec::new();
         for block in map.registered.blocks(moving, map.splitting) {
             let mut sharing = BTreeSet::new();
             for &k in &block.tensors {
                 let Some(range) = self.tensor(k).span().bounds() else { continue };
-                for t in ordered.crossing(range) {
+                for t in there.ordered.crossing(range) {
                     if !sharing.contains(&map.places[t]) && self.shares(id, k, t)? {
                         sharing.insert(map.places[t]);
                     }
@@ -117,8 +138,8 @@ impl<'m> Planner<'m> {
             }
             groups.push(Group { moving: block.tensors, sharing });
         }
-        for group in self.joined(id, groups) {
-            self.group(id, group, &ordered, &there)?;
+        for group in self.joined(groups, &there) {
+            self.group(id, group, &there)?;
         }
         Ok(())
     }
@@ -143,28 +164,37 @@ impl<'m> Planner<'m> {
     }
 
     /// Groups that share bytes with tensors of one region and do not all fit into it are one group.
-    fn joined(&self, id: StorageId, groups: Vec<Group>) -> Vec<Group> {
-        let mut joined: Vec<Group> = Vec::new();
-        // Only groups that share bytes with something can be joined.
-        let (mut sharing, alone): (Vec<Group>, Vec<Group>) =
-            groups.into_iter().partition(|g| !g.sharing.is_empty());
-        while let Some(mut group) = sharing.pop() {
-            let mut k = 0;
-            while k < joined.len() {
-                let other = &joined[k];
-                let in_common = !other.sharing.is_disjoint(&group.sharing);
-                if in_common && (self.fits(id, &group).is_none() || self.fits(id, other).is_none()) {
-                    let other = joined.remove(k);
-                    group.moving.extend(other.moving);
-                    group.sharing.extend(other.sharing);
-                    k = 0;
-                } else {
-                    k += 1;
-                }
+    fn joined(&self, groups: Vec<Group>, there: &There<'_>) -> Vec<Group> {
+        let mut of_region: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut too_large = Vec::new();
+        for (k, group) in groups.iter().enumerate() {
+            group.sharing.iter().for_each(|&region| of_region.entry(region).or_default().push(k));
+            // Only groups that share bytes with something can be joined.
+            if !group.sharing.is_empty() && self.fits(group, there).is_none() {
+                too_large.push(k);
             }
-            joined.push(group);
         }
-        joined.extend(alone);
+        let mut joined: Vec<Group> = Vec::new();
+        let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect_vec();
+        for first in too_large {
+            // With one that is too large the others are too, and so are all that share bytes with their regions.
+            let (mut left, mut found) = (vec![first], Vec::new());
+            while let Some(k) = left.pop() {
+                let Some(group) = groups[k].take() else { continue };
+                group
+                    .sharing
+                    .iter()
+                    .for_each(|region| left.extend(of_region.remove(region).unwrap_or_default()));
+                found.push((k, group));
+            }
+            sort_by_key(&mut found, |&(k, _)| k);
+            joined.extend(found.into_iter().map(|(_, group)| group).reduce(|mut all, group| {
+                all.moving.extend(group.moving);
+                all.sharing.extend(group.sharing);
+                all
+            }));
+        }
+        joined.extend(groups.into_iter().flatten());
         sort_by_key(&mut joined, |g| self.extent(&g.moving).0);
         joined
     }
@@ -182,50 +212,43 @@ impl<'m> Planner<'m> {
     }
 
     /// The region on the target that a group goes into, if there is one.
-    fn fits(&self, id: StorageId, group: &Group) -> Option<usize> {
+    fn fits(&self, group: &Group, there: &There<'_>) -> Option<usize> {
         let (range, widest) = self.extent(&group.moving);
-        let regions = self.there.get(&id)?.iter().map(|&k| (k, &self.map.regions[k]));
-        let fitting = regions.filter(|(_, r)| r.holds(range, widest));
-        let suits = |&(k, r): &(usize, &Region)| match &r.owner {
-            _ if !group.sharing.is_empty() => group.sharing.len() == 1 && group.sharing.contains(&k),
+        let holds = |&k: &usize| self.map.regions[k].holds(range, widest);
+        if let Some(first) = group.sharing.first() {
+            return Some(*first).filter(|k| group.sharing.len() == 1 && holds(k));
+        }
+        let suits = |k: &usize| match &self.map.regions[*k].owner {
             Owner::Home | Owner::Map => true,
-            Owner::Declared { copies } => {
+            Owner::Declared { .. } => {
                 let moving: Vec<&Span> = group.moving.iter().map(|&k| self.tensor(k).span()).collect_vec();
-                let copies: Vec<&Span> = copies.iter().collect_vec();
-                difference(&moving, &copies, MAX_RUNS).is_ok_and(|left| left.is_empty())
+                difference(&moving, &there.copies(*k, range), MAX_RUNS).is_ok_and(|left| left.is_empty())
             }
         };
-        let best_first = |&(_, r): &(usize, &Region)| match r.owner {
-            Owner::Home => 0,
-            Owner::Declared { .. } => 1,
-            Owner::Map => 2,
+        let best_first = |k: &usize| match self.map.regions[*k].owner {
+            Owner::Home => (0, *k),
+            Owner::Declared { .. } => (1, *k),
+            Owner::Map => (2, *k),
         };
-        fitting.filter(suits).min_by_key(best_first).map(|(k, _)| k)
+        there.regions.crossing(range).filter(|k| holds(k) && suits(k)).min_by_key(best_first)
     }
 
-    fn group(
-        &mut self,
-        id: StorageId,
-        group: Group,
-        ordered: &Ordered,
-        there: &[usize],
-    ) -> Result<(), MapError> {
+    fn group(&mut self, id: StorageId, group: Group, there: &There<'m>) -> Result<(), MapError> {
         let map = self.map;
         let mut have: Vec<&'m Span> = Vec::new();
-        let (allocation, start) = match self.fits(id, &group) {
+        let (allocation, start) = match self.fits(&group, there) {
             Some(k) => {
                 let range = self.extent(&group.moving).0;
-                let in_it = ordered.crossing(range).filter(|&t| map.places[t] == k);
+                let in_it = there.ordered.crossing(range).filter(|&t| map.places[t] == k);
                 have.extend(in_it.map(|t| map.registered.tensors()[t].span()));
-                if let Owner::Declared { copies } = &map.regions[k].owner {
-                    have.extend(copies);
-                }
+                have.extend(there.copies(k, range));
                 self.existing(k, group.moving[0])
             }
             None => {
                 // Tensors of regions that are not large enough come along, within the target.
-                let is_old = |t: &usize| group.sharing.contains(&map.places[*t]);
-                let old: Vec<usize> = there.iter().copied().filter(is_old).collect_vec();
+                let mut old =
+                    joined(group.sharing.iter().map(|region| there.tensors[region].iter().copied()));
+                sort(&mut old);
                 let ((lo, hi), widest) = self.extent(group.moving.iter().chain(&old));
                 let start = lo - lo % widest;
                 let new = self.allocate(id, start, Bytes((hi - start).unsigned_abs()), group.moving[0]);
@@ -242,13 +265,13 @@ impl<'m> Planner<'m> {
 
     /// The allocation that a region on the target is, and the storage's byte that it begins with.
     fn existing(&mut self, region: usize, first: usize) -> (usize, i64) {
-        let Region { name, start, bytes, .. } = self.map.regions[region].clone();
+        let Region { name, start, bytes, .. } = &self.map.regions[region];
         if let Some(&known) = self.allocations.get(&region) {
-            return (known, start);
+            return (known, *start);
         }
-        let allocation = self.push(first, start, bytes, name, true);
+        let allocation = self.push(first, *start, *bytes, name.clone(), true);
         self.allocations.insert(region, allocation);
-        (allocation, start)
+        (allocation, *start)
     }
 
     fn allocate(&mut self, id: StorageId, start: i64, bytes: Bytes, first: usize) -> usize {

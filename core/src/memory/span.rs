@@ -7,7 +7,7 @@ use std::fmt;
 use crate::json::object;
 
 /// One dimension of a [`Span`]: `count` steps of `stride` bytes; strides may be negative or 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim {
     /// Number of index values, not negative.
     pub count: i64,
@@ -22,7 +22,7 @@ object!(Dim: count, stride);
 /// `{ off + sum_k i_k stride_k + j : 0 <= i_k < count_k, 0 <= j < elem }`
 ///
 /// A contiguous range has no dimensions and `elem` bytes. A `count` or `elem` of 0 makes the set empty.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     off: i64,
     elem: i64,

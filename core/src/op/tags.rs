@@ -5,6 +5,7 @@ use num_complex::Complex64;
 use super::leaves::{Cuts, Gather};
 use super::operator::Operator;
 use super::{Along, Leaf, Name, Tags};
+use crate::ordered::CollectVec;
 
 impl Operator {
     /// What the expression is known to be, from the promises of its parts: what is not said may hold all the same.
@@ -88,11 +89,12 @@ impl Operator {
             }
             Operator::ToDevice(_) => Tags::REORDERING,
             Operator::Chain(chain) => {
-                let (all, parts) = (shared(chain.parts()), chain.parts());
+                // Each part is asked once: what is asked twice at every level takes twice as long for each.
+                let parts = chain.parts().iter().map(Operator::promised).collect_vec();
                 let hermitian = square && *self == self.adjoint();
                 // B^H M B, or B^H B where nothing stands in the middle.
-                let middle = &parts[parts.len() / 2];
-                let psd = hermitian && (parts.len() % 2 == 0 || middle.promised().psd);
+                let psd = hermitian && (parts.len() % 2 == 0 || parts[parts.len() / 2].psd);
+                let all = together(parts);
                 Tags { hermitian, psd, idempotent: false, involution: false, ..all }
             }
             Operator::Sum(sum) => {
@@ -134,7 +136,11 @@ fn side_by_side(parts: &[Operator]) -> Tags {
 
 /// What all parts promise.
 fn shared(parts: &[Operator]) -> Tags {
-    parts.iter().map(Operator::promised).fold(EVERYTHING, |a, b| Tags {
+    together(parts.iter().map(Operator::promised))
+}
+
+fn together(parts: impl IntoIterator<Item = Tags>) -> Tags {
+    parts.into_iter().fold(EVERYTHING, |a, b| Tags {
         hermitian: a.hermitian && b.hermitian,
         real: a.real && b.real,
         isometry: a.isometry && b.isometry,

@@ -4,7 +4,7 @@
 
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{cpu, cuda};
-use spanlift::program::{BufferId, Loader, Pin, Refill, Torch, Transfer};
+use spanlift::program::{BufferId, Loader, Op, Pin, Refill, Torch, Transfer};
 use spanlift::{Bytes, kib, mib};
 
 use Verdict::{Race, Safe};
@@ -363,4 +363,35 @@ fn published_rows_are_these_calls() {
     // The blocking loop has one more wait at its end here.
     let one_wait = machine.sync_return.as_millis();
     assert!((blocking - one_wait - row(r#""non_blocking": false"#)).abs() < 1e-9);
+}
+
+/// A hundred thousand tensors are made of one, and as many blocks come back and are handed out again.
+#[test]
+fn names_and_blocks_are_found_without_a_look_at_all_others() {
+    let n = 100_000u64;
+    let mut t = Torch::new();
+    let x = t.empty(cpu(), "x", kib(4));
+    let taken = t.empty(cpu(), "x.cuda03", kib(4));
+    let mut made = Vec::new();
+    for k in 1..=n {
+        made.push(t.tensor_to(x, cuda(0)).non_blocking());
+        t.empty(cuda(0), &format!("y{k}"), Bytes(512 * k + 4096));
+    }
+    let buffers: Vec<BufferId> =
+        (1..=n).filter_map(|k| t.program().names().find_buffer(&format!("y{k}"))).collect();
+    buffers.iter().for_each(|&y| t.del(y));
+    for k in 1..=n {
+        t.empty(cuda(0), &format!("z{k}"), Bytes(512 * k + 4000));
+    }
+    let names = [0, 1, 2, 99_999].map(|k: usize| t.program().names().buffer(made[k]).to_owned());
+    assert_eq!(names, ["x.cuda0", "x.cuda02", "x.cuda04", "x.cuda0100001"]);
+    let program = t.into_program();
+    let reused = |k: usize| {
+        program.commands().iter().rev().find_map(|command| match &command.op {
+            Op::Alloc(alloc) if program.names().buffer(alloc.buffer) == format!("z{k}") => Some(alloc.reuse),
+            _ => None,
+        })
+    };
+    assert_eq!([1, 777, 100_000].map(reused), [0, 776, 99_999].map(|k: usize| Some(Some(buffers[k]))));
+    assert!(program.check().is_ok() && program.names().buffer(taken) == "x.cuda03");
 }

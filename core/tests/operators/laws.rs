@@ -510,3 +510,18 @@ fn weighted_adjoints_belong_to_weighted_inner_products() {
     let elsewhere = says([1.0, 1.0], &line.on(mock(0)));
     assert!(elsewhere.starts_with("`D` expects f64[x]@mock:0 but `I` gives f64[x]@cpu"), "{elsewhere}");
 }
+
+/// `B^H (M + D) B` around itself: a part that is asked twice at each level is asked 2^60 times.
+#[test]
+fn an_expression_is_known_to_be_hermitian_however_deep_it_is() {
+    let line = Space::new([("x", 3)], Dtype::C64).unwrap();
+    let d = Operator::from(Diagonal::new(line.clone(), [1.0, 2.0, 3.0]).unwrap());
+    let b = spanlift::op::roll("x", 1).over(&line).unwrap();
+    let mut a = d.clone();
+    for _ in 0..60 {
+        a = chain![b.h(), (a + d.clone()).unwrap(), b.clone()].unwrap();
+    }
+    let tags = a.tags();
+    assert!(tags.hermitian && tags.psd && tags.real && !tags.isometry);
+    assert!(!(a * d).unwrap().tags().hermitian);
+}

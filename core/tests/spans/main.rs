@@ -2,6 +2,7 @@
 
 mod cases;
 mod changed;
+mod growth;
 mod inventory;
 mod maps;
 mod modules;

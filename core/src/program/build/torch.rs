@@ -65,8 +65,10 @@ pub struct Torch {
     current: BTreeMap<u32, StreamId>,
     devices: BTreeMap<StreamId, u32>,
     pools: BTreeMap<u32, Pool>,
-    /// Blocks that went back to their allocators, the last one at the end.
-    freed: Vec<Freed>,
+    /// Blocks that went back to their allocators and their requests' bytes, by allocator and size; the last one at the end.
+    freed: BTreeMap<(Kind, i64), Vec<(BufferId, i64)>>,
+    /// How many names were tried for what was made of tensors, by what they begin with.
+    made: BTreeMap<String, usize>,
     /// How many data loaders there were, and what the names of the present one begin with: nothing for the first.
     n_loaders: u32,
     epoch: String,
@@ -79,16 +81,8 @@ struct Pool {
     n_taken: usize,
 }
 
-/// A block that can be handed out again.
-#[derive(Debug, Clone, Copy)]
-struct Freed {
-    buffer: BufferId,
-    bytes: i64,
-    kind: Kind,
-}
-
 /// Which allocator a block belongs to, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Device { dev: u32, home: StreamId },
     Pinned,
@@ -200,9 +194,10 @@ impl Torch {
     /// A block of an allocator: the last one of this size that came back, or a new one.
     fn block(&mut self, name: &str, bytes: Bytes, kind: Kind) -> BufferId {
         let wanted = i64::try_from(bytes.0).unwrap_or(i64::MAX);
-        let fits =
-            |f: &Freed| f.kind == kind && wanted <= f.bytes && kind.block(f.bytes) == kind.block(wanted);
-        let found = self.freed.iter().rposition(fits).map(|k| self.freed.remove(k));
+        let found = self.freed.get_mut(&(kind, kind.block(wanted))).and_then(|freed| {
+            let last = freed.iter().rposition(|&(_, bytes)| wanted <= bytes)?;
+            Some(freed.remove(last).0)
+        });
         let (space, via) = match kind {
             Kind::Device { .. } => (Space::Device, AllocVia::Pool),
             Kind::Pinned => (Space::Pinned, AllocVia::PinnedPool),
@@ -213,7 +208,7 @@ impl Torch {
             Kind::Pinned => draft.pool(via, None),
         };
         match found {
-            Some(freed) => draft.reuse(freed.buffer).declare(),
+            Some(freed) => draft.reuse(freed).declare(),
             None => draft.declare(),
         }
     }
@@ -227,7 +222,10 @@ impl Torch {
             _ => None,
         };
         self.program.free(x);
-        self.freed.extend(kind.map(|kind| Freed { buffer: x, bytes: alloc.bytes, kind }));
+        if let Some(kind) = kind {
+            let size = kind.block(alloc.bytes);
+            self.freed.entry((kind, size)).or_default().push((x, alloc.bytes));
+        }
     }
 
     /// `x.record_stream(stream)`.
@@ -353,11 +351,17 @@ impl Torch {
     }
 
     /// A new name for what was made of `x`.
-    fn name(&self, x: BufferId, what: &str) -> String {
-        let base = format!("{}.{what}", self.program.names().buffer(x));
-        let is_free = |name: &str| self.program.names().find_buffer(name).is_none();
-        let numbered = (2..).map(|k| format!("{base}{k}"));
-        std::iter::once(base.clone()).chain(numbered).find(|name| is_free(name)).unwrap_or(base)
+    fn name(&mut self, x: BufferId, what: &str) -> String {
+        let names = self.program.names();
+        let base = format!("{}.{what}", names.buffer(x));
+        let tried = self.made.entry(base.clone()).or_default();
+        loop {
+            *tried += 1;
+            let name = if *tried == 1 { base.clone() } else { format!("{base}{tried}") };
+            if names.find_buffer(&name).is_none() {
+                return name;
+            }
+        }
     }
 
     /// torchlinops' transfer of a tensor to another device; gives the result, which belongs to the target's current stream.
