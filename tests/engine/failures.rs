@@ -279,6 +279,23 @@ fn without_page_locked_memory_the_driver_stages() {
     });
 }
 
+/// Eight blocks are the slots', the ninth is free when the tenth is refused.
+#[test]
+fn page_locked_memory_that_is_free_in_another_size_makes_room() {
+    kit::alone(&[with(vec![fault("cuMemHostAlloc", 9, 2, 1)])], |driver| {
+        let freed = || driver.report().calls.get("cuMemFreeHost").copied().unwrap_or(0);
+        let engine = engine();
+        drop(engine.pin(&bytes(5 << 20, 1)).expect("pinned"));
+        assert_eq!(freed(), 0);
+        let source = bytes(9 << 20, 2);
+        let host = engine.pin(&source).expect("pinned, after what was free went back");
+        assert_eq!(freed(), 1);
+        let to = engine.alloc(engine.stream(), source.len()).expect("room");
+        let (_, to) = engine.h2d(engine.stream(), host, to).expect("up").wait().expect("landed");
+        assert!(engine.download_vec(engine.stream(), &to).expect("down") == source);
+    });
+}
+
 #[test]
 fn memory_that_was_refused_once_is_asked_for_again() {
     kit::alone(&[with(vec![fault("cuMemAllocFromPoolAsync", 0, 2, 1)])], |driver| {

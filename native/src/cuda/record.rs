@@ -1,6 +1,6 @@
 //! What a driver was asked for, noted as a program: so that what a transfer engine did is checked, drawn and simulated again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -76,6 +76,8 @@ struct Known {
 struct Log {
     program: Program,
     callers: Vec<Caller>,
+    /// Their places: threads come and go, and each call asks.
+    places: HashMap<thread::ThreadId, usize>,
     /// What threads that others come after have signalled, and where.
     signals: BTreeMap<Known, ChannelId>,
     /// By device and handle; a handle that is given again is another stream, or another event.
@@ -94,7 +96,6 @@ struct Log {
 
 /// A host thread that called.
 struct Caller {
-    id: thread::ThreadId,
     thread: ThreadId,
     /// One past its last command.
     len: usize,
@@ -290,7 +291,7 @@ impl Log {
     /// The calling thread's place among those that called.
     fn caller(&mut self) -> usize {
         let current = thread::current();
-        if let Some(at) = self.callers.iter().position(|caller| caller.id == current.id()) {
+        if let Some(&at) = self.places.get(&current.id()) {
             return at;
         }
         let thread = match self.callers.len() {
@@ -303,7 +304,8 @@ impl Log {
                 self.program.thread_id(&name)
             }
         };
-        self.callers.push(Caller { id: current.id(), thread, len: 0, after: BTreeMap::new() });
+        self.places.insert(current.id(), self.callers.len());
+        self.callers.push(Caller { thread, len: 0, after: BTreeMap::new() });
         self.callers.len() - 1
     }
 
@@ -321,8 +323,7 @@ impl Log {
 
     /// What this thread called; nothing where it has not called yet.
     fn known(&self) -> Known {
-        let current = thread::current().id();
-        let caller = self.callers.iter().find(|caller| caller.id == current);
+        let caller = self.places.get(&thread::current().id()).map(|&at| &self.callers[at]);
         caller.map_or(Known { len: 0, thread: ThreadId::FIRST }, |caller| Known {
             len: caller.len,
             thread: caller.thread,
@@ -511,6 +512,27 @@ mod tests {
             let verdict = hazard::check(&recorder.program(), Mode::Contract).unwrap().verdict();
             assert_eq!(verdict == Verdict::Safe, !is_again, "{}", recorder.program().to_text());
         }
+    }
+
+    /// A thread for each call, and none of them looks at all that were there before.
+    #[test]
+    fn threads_come_and_go_by_the_thousand() {
+        let recorder = Recorder::default();
+        let n = if cfg!(miri) { 20 } else { 20_000 };
+        for _ in 0..n {
+            let other = || {
+                (0..50).for_each(|_| recorder.device_done(0));
+                recorder.release()
+            };
+            let after = std::thread::scope(|scope| scope.spawn(other).join().unwrap());
+            recorder.acquire(&after);
+        }
+        let program = recorder.program();
+        assert_eq!(program.names().n_threads(), n + 1);
+        assert_eq!(
+            program.commands().iter().filter(|c| matches!(c.op, Op::DeviceSync { .. })).count(),
+            50 * n
+        );
     }
 
     /// Each thread's own stream is another one, whatever its handle: what two threads give theirs is in no order.

@@ -5,6 +5,7 @@
 //! copies ([`Calibration::own_call`](spanlift::advise::transfer::Calibration::own_call)). The list lies in page-locked memory of
 //! the engine's own, a [`Slot`], until the kernel has read it; the call waits for nothing.
 
+use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -328,8 +329,13 @@ impl Engine {
         call: &mut Call,
     ) -> Result<(), EngineError> {
         self.same_device(stream.context())?;
-        // All of them before anything is copied.
-        for Piece { to, from, .. } in pieces {
+        // All of them before anything is copied. Neighbours are mostly of the same two blocks, whose past may be long.
+        let is_again = |k: usize, Piece { to, from, .. }: &Piece<'_>| {
+            let before = k.checked_sub(1).and_then(|k| pieces.get(k));
+            before.is_some_and(|before| ptr::eq(before.to.0, to.0) && ptr::eq(before.from.0, from.0))
+        };
+        for (_, Piece { to, from, .. }) in pieces.iter().enumerate().filter(|(k, piece)| !is_again(*k, piece))
+        {
             self.same_device(from.0.context())?;
             self.same_device(to.0.context())?;
             from.0.used_on(stream);

@@ -1,10 +1,11 @@
 //! Page-locked memory that is handed out again.
 //!
 //! Page-locking takes about half a second for a GiB and a lock on the whole driver, so memory that was page-locked once
-//! is kept: in size classes of quarter powers of two, which waste a quarter at most.
+//! is kept: in size classes of quarter powers of two, which waste a quarter at most. Where no more is page-locked, what is free of it
+//! goes back first.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::cuda::{Context, CudaError, Custody, HostBlock};
 
@@ -70,19 +71,34 @@ impl HostPool {
     /// A part of at least this many bytes.
     pub(super) fn part(&self, bytes: usize) -> Result<Part, EngineError> {
         let class = class(bytes).ok_or(super::copy::TooLarge)?;
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (block, at, custody) = match free.parts.get_mut(&class).and_then(Vec::pop) {
-            Some(found) => found,
-            None => {
-                let (block, at) = free.carve(&self.context, class)?;
-                (block, at, Custody::default())
-            }
-        };
+        let mut found = self.free().part(&self.context, class);
+        if let Err(EngineError::PinnedRefused { .. }) = found {
+            // What is free in other sizes goes back to the system, without the lock: it is waited for.
+            let kept = std::mem::take(&mut *self.free());
+            drop(kept);
+            found = self.free().part(&self.context, class);
+        }
+        let (block, at, custody) = found?;
         Ok(Part { block, at, len: class, custody, home: Arc::downgrade(&self.free) })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Free {
+    fn part(
+        &mut self,
+        context: &Context,
+        class: usize,
+    ) -> Result<(Arc<HostBlock>, usize, Custody), EngineError> {
+        match self.parts.get_mut(&class).and_then(Vec::pop) {
+            Some(found) => Ok(found),
+            None => self.carve(context, class).map(|(block, at)| (block, at, Custody::default())),
+        }
+    }
+
     fn carve(&mut self, context: &Context, class: usize) -> Result<(Arc<HostBlock>, usize), EngineError> {
         if let Some((block, at)) = &mut self.rest
             && block.len() - *at >= class
