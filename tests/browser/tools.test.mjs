@@ -1067,6 +1067,18 @@ test("of a high window the print is as wide as the paper too, and on screen noth
   await visit.close();
 });
 
+test("figures behind a name from right to left stay behind it", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const kernel = { ph: "X", cat: "kernel", name: "نسخ الذاكرة", pid: 0, tid: 7, ts: 0, dur: 300 };
+  await visit.page.locator(".sl-files").setInputFiles([file("names.json", JSON.stringify({ traceEvents: [kernel] }))]);
+  await says(visit.page.locator(".sl-name"), /names/);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
+  // Without the mark a browser draws the 300 to the left of the name.
+  assert.match(readFileSync(await download.path(), "utf8"), /نسخ الذاكرة \u200e· 300 µs</);
+  await visit.close();
+});
+
 test("a picture ends where the canvas does, and has what lies below too", async () => {
   const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 660 });
   await harness.ready(visit.page);

@@ -262,7 +262,7 @@ impl Brush<'_> {
         }
         self.fill(t.color);
         // Half the height of small letters below their middle, as the other painter has it.
-        let _ = self.context.fill_text(&t.text, t.x, t.y + 0.27 * t.size);
+        let _ = self.context.fill_text(&crate::text::marked(&t.text), t.x, t.y + 0.27 * t.size);
     }
 
     fn path(&mut self, points: &[(f64, f64)], line: Stroke) {
