@@ -12,7 +12,7 @@ use spanlift::memory::{
 use spanlift::{Bytes, memory};
 use spanlift_native::cpu::Memory;
 use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store, Watch};
-use spanlift_softcuda::{Config, Scheduler, kit};
+use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
 use crate::{bytes, engine, schedules};
 
@@ -304,6 +304,55 @@ fn what_is_there_gets_what_it_lacks_and_nothing_else() {
             }
         }
         assert!(n_there > 10, "{n_there}");
+    });
+}
+
+/// Every other element of a block that is there: a transfer for them all and a list, not one for each; where there is no room
+/// beside the block, one for each.
+#[test]
+fn what_a_block_lacks_in_many_places_goes_there_together() {
+    let refused = Fault {
+        at: "cuMemAllocFromPoolAsync".into(),
+        device: None,
+        after: 1,
+        code: Code(2),
+        times: 2,
+        sticky: false,
+    };
+    let no_room = Config { faults: vec![refused], ..Config::default() };
+    kit::alone(&[Config::default(), Config::under(Scheduler::Lazy), no_room], |driver| {
+        const N: i64 = 3000;
+        let engine = engine();
+        let mut layout = Layout::new();
+        let storage = layout.storage("w", cpu(), Bytes(8 * N as u64 + 8)).expect("a new name");
+        for (name, offset) in [("even", 0), ("odd", 1)] {
+            let n = N - offset;
+            let view = View { dtype: Dtype::F32, shape: vec![n], strides: vec![2], offset };
+            layout.tensor(name, storage, view).expect("inside");
+        }
+        let before = contents(&layout, 5);
+        let mut map = MemoryMap::from(layout);
+        map.apply(&map.move_only(["even"], cuda(0)).expect("known")).expect("of this map");
+        let plan = map.move_only(["odd"], cuda(0)).expect("known");
+        assert!(plan.allocations.len() == 1 && plan.allocations[0].is_there);
+        let there: Vec<u8> = (0..plan.allocations[0].bytes.0).map(|k| (k % 251) as u8).collect();
+        let mut host = before["w"].clone();
+        let block = engine.upload(engine.stream(), &there).expect("up").share();
+        let mut stores = BTreeMap::from([
+            ("w".to_owned(), Store::Host(&mut host)),
+            (plan.allocations[0].name.clone(), Store::Device(block.clone())),
+        ]);
+        let n_calls = || driver.report().calls.values().sum::<u64>();
+        let start = n_calls();
+        engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
+        let n_calls = n_calls() - start;
+        let has_room = !driver.report().calls.contains_key("cuMemPoolTrimTo");
+        assert!(if has_room { n_calls < 40 } else { n_calls > 2 * N as u64 }, "{n_calls} calls");
+        let (found, from) = (download(&engine, &block), &before["w"]);
+        for (at, &byte) in found.iter().enumerate() {
+            let is_odd = at / 4 % 2 == 1;
+            assert_eq!(byte, if is_odd { from[at] } else { there[at] }, "byte {at}");
+        }
     });
 }
 

@@ -53,6 +53,7 @@ mod pool;
 mod ring;
 mod scope;
 mod slot;
+mod strips;
 mod transfer;
 
 pub use device::{DevBuf, DevPart, DeviceSlice, OnDevice, OwnOnDevice};

@@ -2,7 +2,7 @@
 //!
 //! | from | to | how |
 //! |---|---|---|
-//! | host | device | new allocations are one block; threads gather the strided bytes straight into slots |
+//! | host | device | new allocations are one block; threads gather the strided bytes straight into slots. What a block lacks that is there goes beside it where it is many short stretches, and from there as a list |
 //! | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
 //! | device | device | a list of all stretches of a copy ([`Engine::copy_all`]) |
 //! | host | host | threads gather |
@@ -11,22 +11,22 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Request, Route};
-use spanlift::memory::{Allocation, Device, Dim, MoveCopy, MovePlan, Span};
+use spanlift::memory::{Allocation, Device, MoveCopy, MovePlan, Span};
 
 use crate::cuda::Stream;
 
 use super::EngineError;
-use super::copy::{Packing, Queue, Workers};
+use super::copy::Packing;
 use super::device::{Block, DeviceSlice};
 use super::journal::Call;
 use super::list::Piece;
 use super::open::{ALIGN, Engine};
 use super::ring::{Several, Source, Watch};
+use super::strips::{Strip, Strips, fill_all, length, signed, stretches, unsigned};
 
 /// Where the bytes of a storage lie.
 #[derive(Debug)]
@@ -54,10 +54,10 @@ pub enum Moved {
 /// Bytes between those that are wanted which are sent along rather than starting another copy: as long as they take on a
 /// link of 25 GB/s as a call does.
 const GAP: i64 = 64 << 10;
-/// Bytes of a device that are brought at a time to be scattered.
+/// Bytes of a device that are brought at a time to be scattered, or that go beside a block at a time.
 const WINDOW: i64 = 16 << 20;
-/// Bytes that one thread gathers at a time.
-const PIECE: usize = 1 << 20;
+/// Fewer stretches than this go to a block by themselves.
+const FEWEST: usize = 4;
 
 impl Engine {
     /// Carries out a move plan between the host and this device: `stores` has, by name, the storages that it takes bytes from
@@ -270,37 +270,114 @@ impl Engine {
             }
         }
         if let Some(block) = block {
-            self.gather(stream, of_block, GAP, (block, 0), (call, told))?;
+            self.gather(stream, of_block, block, (call, told))?;
         }
         for (k, strips) in of_there {
             if let Some(slice) = moving.device_of(k) {
-                self.gather(stream, strips, 1, (&slice.block, slice.at), (call, told))?;
+                self.gather_between(stream, strips, slice, (call, told))?;
             }
         }
         Ok(())
     }
 
-    /// Sends the strips to a block whose byte `at` is their byte 0; gaps shorter than `gap` with them.
+    /// Sends the strips to a block, gaps shorter than [`GAP`] with them.
     fn gather(
         &self,
         stream: &Stream,
         strips: Vec<Strip<'_>>,
-        gap: i64,
-        (block, at): (&Arc<Block>, usize),
+        block: &Block,
         (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let strips = Strips::new(strips);
-        for stretch in stretches(strips.all.iter().map(|strip| &strip.span), gap) {
-            let (from, n) = (unsigned(stretch.start), unsigned(stretch.end - stretch.start));
+        for stretch in stretches(strips.all.iter().map(|strip| &strip.span), GAP) {
+            let at = unsigned(stretch.start);
+            told.part(length(&stretch), |watch| {
+                self.send_stretch(stream, &strips, &stretch, (block, at), (&mut *call, watch))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sends the strips to where other bytes lie between them, which stay.
+    fn gather_between(
+        &self,
+        stream: &Stream,
+        strips: Vec<Strip<'_>>,
+        to: &DeviceSlice<u8>,
+        (call, told): (&mut Call, &mut Several<'_>),
+    ) -> Result<(), EngineError> {
+        let strips = Strips::new(strips);
+        let all = stretches(strips.all.iter().map(|strip| &strip.span), 1);
+        let mut left = &all[..];
+        while let Some(first) = left.first() {
+            let is_near = |pair: &&[Range<i64>]| {
+                pair[1].start - pair[0].end < GAP && pair[1].end - first.start <= WINDOW
+            };
+            let near;
+            (near, left) = left.split_at(1 + left.windows(2).take_while(is_near).count());
+            let whole = first.start..near[near.len() - 1].end;
+            let sent: usize = near.iter().map(length).sum();
+            // Those take longer by a call each than they, and what lies between them, take on the link.
+            let is_many = FEWEST <= near.len() && sent < near.len() * unsigned(GAP);
+            let n = if is_many { length(&whole) } else { sent };
             told.part(n, |watch| {
-                let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
-                let source = Source::Strips(&strips, stretch.start);
-                let began = Instant::now();
-                self.send(&request, stream, &source, (block, at + from), n, watch)?;
-                call.stretch(request, began);
+                if is_many && self.send_beside(stream, &strips, near, to, (&mut *call, watch))? {
+                    return Ok(());
+                }
+                let mut told = Several::of(watch, n);
+                near.iter().try_for_each(|stretch| {
+                    let place = (&*to.block, to.at + unsigned(stretch.start));
+                    told.part(length(stretch), |watch| {
+                        self.send_stretch(stream, &strips, stretch, place, (&mut *call, watch))
+                    })
+                })?;
+                watch.tell(n, n);
                 Ok(())
             })?;
         }
+        Ok(())
+    }
+
+    /// Sends stretches to memory of their own, and from there by a list to where they belong; false where there is no such memory.
+    fn send_beside(
+        &self,
+        stream: &Stream,
+        strips: &Strips<'_>,
+        near: &[Range<i64>],
+        to: &DeviceSlice<u8>,
+        (call, watch): (&mut Call, Watch<'_>),
+    ) -> Result<bool, EngineError> {
+        let whole = near[0].start..near[near.len() - 1].end;
+        let own = match self.alloc::<u8>(stream, length(&whole)) {
+            Ok(own) => own.share(),
+            Err(EngineError::OutOfMemory { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.send_stretch(stream, strips, &whole, (&own.block, 0), (&mut *call, watch))?;
+        let piece = |stretch: &Range<i64>| {
+            let from = unsigned(stretch.start - whole.start);
+            let place = (&*to.block, to.at + unsigned(stretch.start));
+            Piece::between((&own.block, from), place, length(stretch))
+        };
+        let pieces: Vec<Piece<'_>> = near.iter().map(piece).collect();
+        self.during("copies within the device", || self.copy_pieces(stream, &pieces, call))?;
+        Ok(true)
+    }
+
+    /// Sends a stretch of the strips' bytes to a place.
+    fn send_stretch(
+        &self,
+        stream: &Stream,
+        strips: &Strips<'_>,
+        stretch: &Range<i64>,
+        place: (&Block, usize),
+        (call, watch): (&mut Call, Watch<'_>),
+    ) -> Result<(), EngineError> {
+        let n = length(stretch);
+        let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
+        let began = Instant::now();
+        self.send(&request, stream, &Source::Strips(strips, stretch.start), place, n, watch)?;
+        call.stretch(request, began);
         Ok(())
     }
 
@@ -440,235 +517,6 @@ impl Moving<'_, '_> {
                 Store::Host(bytes) => Some(bytes),
                 Store::Device(_) => None,
             },
-        }
-    }
-}
-
-/// Strided bytes of a block and where they come from.
-struct Strip<'s> {
-    /// Of the block.
-    span: Span,
-    /// How much further they lie in the block than in their storage.
-    shift: i64,
-    /// Bytes of the storage from `from` on.
-    src: &'s [u8],
-    from: i64,
-}
-
-impl<'s> Strip<'s> {
-    /// A copy into an allocation that begins at byte `at` of the block.
-    fn new(copy: &MoveCopy, src: &'s [u8], from: i64, at: i64) -> Strip<'s> {
-        let target = copy.target();
-        let span = Span::strided(target.off() + at, target.elem(), target.dims().to_vec())
-            .unwrap_or_else(|e| unreachable!("bug: an allocation outside its block: {e}"));
-        Strip { span, shift: copy.shift + at, src, from }
-    }
-
-    /// Copies what of the strip lies in `dst`, which is the part of the block from byte `at` on, and in `src`.
-    fn fill(&self, at: i64, dst: &mut [u8]) {
-        let first = self.from + self.shift;
-        let (lo, hi) = (at.max(first), (at + signed(dst.len())).min(first + signed(self.src.len())));
-        if lo < hi {
-            runs_within(self.span.off(), self.span.elem(), self.span.dims(), lo..hi, &mut |run| {
-                let (to, from) = (unsigned(run.start - at), unsigned(run.start - first));
-                let len = unsigned(run.end - run.start);
-                dst[to..to + len].copy_from_slice(&self.src[from..from + len]);
-            });
-        }
-    }
-}
-
-/// Strips in the order of their first bytes.
-pub(super) struct Strips<'s> {
-    all: Vec<Strip<'s>>,
-    /// The last byte of each strip and those before it.
-    ends: Vec<i64>,
-    /// Whether gaps are left between them.
-    has_gaps: bool,
-}
-
-impl<'s> Strips<'s> {
-    fn new(mut all: Vec<Strip<'s>>) -> Strips<'s> {
-        all.retain(|strip| !strip.span.is_empty());
-        all.sort_by_key(|strip| strip.span.bounds());
-        let mut end = i64::MIN;
-        let mut has_gaps = false;
-        let ends = all.iter().map(|strip| {
-            let (lo, hi) = strip.span.bounds().unwrap_or_default();
-            has_gaps |= !strip.span.is_range() || (end != i64::MIN && end < lo);
-            end = end.max(hi);
-            end
-        });
-        let ends = ends.collect();
-        Strips { all, ends, has_gaps }
-    }
-
-    /// Fills `slot`, which is the part of the block from byte `at` on; with zeros what nobody sends.
-    pub(super) fn fill(&self, at: i64, slot: &mut [u8]) {
-        if self.has_gaps {
-            slot.fill(0);
-        }
-        let end = at + signed(slot.len());
-        let first = self.ends.partition_point(|&reached| reached <= at);
-        for strip in &self.all[first..] {
-            match strip.span.bounds() {
-                Some((lo, hi)) if lo < end => {
-                    if at < hi {
-                        strip.fill(at, slot);
-                    }
-                }
-                _ => break,
-            }
-        }
-    }
-}
-
-/// Fills a whole block from strips, on all threads; what no strip has stays as it is.
-fn fill_all(workers: &Workers, strips: &[Strip<'_>], dst: &mut [u8]) {
-    let pieces = dst.len().div_ceil(PIECE);
-    let queue = Queue::new(dst.chunks_mut(PIECE).enumerate());
-    workers.run(pieces, &|_| {
-        while let Some((k, piece)) = queue.next() {
-            strips.iter().for_each(|strip| strip.fill(signed(k * PIECE), piece));
-        }
-    });
-}
-
-/// Calls `f` with every run of a strided set that meets `window`, cut to it. Steps that lie outside are passed over at once.
-fn runs_within(off: i64, elem: i64, dims: &[Dim], window: Range<i64>, f: &mut impl FnMut(Range<i64>)) {
-    let Some((dim, inner)) = dims.split_first() else {
-        let run = off.max(window.start)..(off + elem).min(window.end);
-        if run.start < run.end {
-            f(run);
-        }
-        return;
-    };
-    let (lo, hi) = reach(elem, inner);
-    let steps = match dim.stride {
-        // Every step is the same bytes.
-        0 => 0..dim.count.min(1),
-        stride if stride > 0 => {
-            // Step i holds bytes from off + i stride + lo to off + i stride + hi.
-            let first = (window.start - hi - off).div_euclid(stride) + 1;
-            let last = (window.end - lo - off - 1).div_euclid(stride);
-            first.max(0)..(last + 1).min(dim.count)
-        }
-        _ => 0..dim.count,
-    };
-    for i in steps {
-        runs_within(off + i * dim.stride, elem, inner, window.clone(), f);
-    }
-}
-
-/// The lowest byte of a strided set at 0, and one past the highest.
-fn reach(elem: i64, dims: &[Dim]) -> (i64, i64) {
-    dims.iter().fold((0, elem), |(lo, hi), dim| {
-        let far = (dim.count - 1).max(0) * dim.stride;
-        (lo + far.min(0), hi + far.max(0))
-    })
-}
-
-/// The stretches of bytes that strided sets touch, in order, those apart by less than `gap` as one. For a gap of 1 they hold
-/// nothing else.
-fn stretches<'s>(spans: impl IntoIterator<Item = &'s Span>, gap: i64) -> Vec<Range<i64>> {
-    let mut found = Vec::new();
-    for span in spans.into_iter().filter(|span| !span.is_empty()) {
-        split(span.off(), span.elem(), span.dims(), gap, &mut found);
-    }
-    found.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<i64>> = Vec::with_capacity(found.len());
-    for range in found {
-        match joined.last_mut() {
-            Some(last) if range.start - last.end < gap => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
-/// Splits a strided set where the gap between two steps is wide enough.
-fn split(off: i64, elem: i64, dims: &[Dim], gap: i64, found: &mut Vec<Range<i64>>) {
-    let (lo, hi) = reach(elem, dims);
-    match dims.split_first() {
-        Some((dim, inner)) => {
-            let (inner_lo, inner_hi) = reach(elem, inner);
-            if gap <= 1 || gap <= dim.stride.abs() - (inner_hi - inner_lo) {
-                // Without a stride every step is the same bytes.
-                let n = if dim.stride == 0 { dim.count.min(1) } else { dim.count };
-                for i in 0..n {
-                    split(off + i * dim.stride, elem, inner, gap, found);
-                }
-            } else {
-                found.push(off + lo..off + hi);
-            }
-        }
-        None => found.push(off + lo..off + hi),
-    }
-}
-
-/// Positions lie inside of blocks, whose sizes fit both types (`Engine::fits`).
-fn signed(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn unsigned(n: i64) -> usize {
-    usize::try_from(n).unwrap_or_else(|_| unreachable!("bug: a position before its block"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Numbers without pattern, the same in every run.
-    fn random(state: &mut u64, below: i64) -> i64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        i64::try_from(*state >> 33).unwrap() % below
-    }
-
-    /// Every byte of a strided set, one by one.
-    fn bytes(span: &Span) -> std::collections::BTreeSet<i64> {
-        let mut starts = vec![span.off()];
-        for dim in span.dims() {
-            starts = starts.iter().flat_map(|at| (0..dim.count).map(move |i| at + i * dim.stride)).collect();
-        }
-        starts.iter().flat_map(|at| (0..span.elem()).map(move |j| at + j)).collect()
-    }
-
-    #[test]
-    fn steps_that_go_nowhere_are_one() {
-        let dims = vec![Dim { count: 1 << 50, stride: 0 }, Dim { count: 2, stride: 8 }];
-        let span = Span::strided(3, 4, dims).unwrap();
-        assert_eq!(stretches([&span], 1), [3..7, 11..15]);
-    }
-
-    #[test]
-    fn runs_and_stretches_are_the_bytes_of_the_set() {
-        let mut state = 1;
-        for _ in 0..2000 {
-            let dims = (0..random(&mut state, 4))
-                .map(|_| Dim { count: random(&mut state, 5), stride: random(&mut state, 40) - 12 })
-                .collect();
-            let span = Span::strided(random(&mut state, 50), random(&mut state, 6), dims).unwrap();
-            let all = bytes(&span);
-            let lo = random(&mut state, 120) - 40;
-            let window = lo..lo + random(&mut state, 100);
-            let mut found = std::collections::BTreeSet::new();
-            let mut none = |run: Range<i64>| {
-                assert!(window.start <= run.start && run.start < run.end && run.end <= window.end);
-                found.extend(run);
-            };
-            if !span.is_empty() {
-                runs_within(span.off(), span.elem(), span.dims(), window.clone(), &mut none);
-            }
-            let expected: Vec<i64> = all.iter().copied().filter(|at| window.contains(at)).collect();
-            assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{span:?} {window:?}");
-            for gap in [1, 7, 1000] {
-                let stretches = stretches([&span], gap);
-                assert!(stretches.windows(2).all(|two| two[0].end + gap <= two[1].start), "{span:?}");
-                assert!(stretches.iter().all(|s| all.contains(&s.start) && all.contains(&(s.end - 1))));
-                let held: std::collections::BTreeSet<i64> = stretches.into_iter().flatten().collect();
-                assert!(all.is_subset(&held) && (gap > 1 || all == held), "{span:?} {gap}");
-            }
         }
     }
 }

@@ -31,8 +31,8 @@ use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Recorder, S
 
 use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
 use super::device::Block;
-use super::moves::Strips;
 use super::slot::{Planted, Slot};
+use super::strips::Strips;
 use super::{EngineError, journal};
 
 /// Slots of each lane.
