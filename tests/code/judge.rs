@@ -7,7 +7,7 @@ use spanlift::Program;
 use spanlift::hazard::Mode;
 use spanlift::program::code::Language;
 
-use crate::reference;
+use crate::reference::{self, bytes, s};
 
 struct Judge<'a> {
     language: Language,
@@ -34,25 +34,6 @@ struct Judge<'a> {
     places: Vec<(usize, usize)>,
     /// By thread the place of the last call.
     last: Vec<usize>,
-}
-
-fn s<'v>(op: &'v Value, field: &str) -> &'v str {
-    op[field].as_str().unwrap_or_else(|| panic!("{field} in {op}"))
-}
-
-/// The bytes of a span in the order in which they move.
-fn bytes(span: &Value) -> Vec<i64> {
-    let off = span["off"].as_i64().unwrap();
-    let Some(dims) = span["dims"].as_array() else {
-        return (off..off + span["len"].as_i64().unwrap()).collect();
-    };
-    let mut starts = vec![off];
-    for d in dims {
-        let (count, stride) = (d[0].as_i64().unwrap(), d[1].as_i64().unwrap());
-        starts = starts.iter().flat_map(|p| (0..count).map(move |i| p + i * stride)).collect();
-    }
-    let elem = span["elem"].as_i64().unwrap();
-    starts.into_iter().flat_map(|p| p..p + elem).collect()
 }
 
 /// A buffer and bytes of it as runs without gaps: `b@x 0+4,8+4`.

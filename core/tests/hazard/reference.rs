@@ -85,11 +85,12 @@ struct World {
     deaths: Vec<(usize, usize, String, usize)>,
 }
 
-fn s<'v>(op: &'v Value, field: &str) -> &'v str {
+pub(crate) fn s<'v>(op: &'v Value, field: &str) -> &'v str {
     op[field].as_str().unwrap_or_else(|| panic!("{field} in {op}"))
 }
 
-fn bytes(span: &Value) -> BTreeSet<i64> {
+/// The bytes of a span in the order in which they move.
+pub(crate) fn bytes(span: &Value) -> Vec<i64> {
     let off = span["off"].as_i64().unwrap();
     let Some(dims) = span["dims"].as_array() else {
         return (off..off + span["len"].as_i64().unwrap()).collect();
@@ -245,7 +246,7 @@ impl World {
     }
 
     fn touch(&mut self, node: usize, op: usize, write: bool, span: &Value) {
-        let bytes = if self.blind { some_bytes(span) } else { bytes(span) };
+        let bytes = if self.blind { some_bytes(span) } else { bytes(span).into_iter().collect() };
         if bytes.is_empty() {
             return;
         }
