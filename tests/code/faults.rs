@@ -30,15 +30,22 @@ pub(crate) fn planted(k: usize, body: &str) -> Vec<(&'static str, String)> {
             Some(vec![format!("{head}, {}, cudaMemcpy{rest}", n.parse::<u64>().ok()? + 1)])
         }),
     ];
-    let at_any = |(kind, fault): (&'static str, Fault)| {
-        let places: Vec<usize> = (0..lines.len()).filter(|&at| fault(&lines, at).is_some()).collect();
-        let at = *places.get(k % places.len().max(1))?;
-        let mut text: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
-        let instead = fault(&lines, at)?;
-        text.splice(at..at + instead.len().max(1), instead);
-        Some((kind, text.join("\n") + "\n"))
-    };
-    faults.into_iter().filter_map(at_any).collect()
+    faults.into_iter().filter_map(|(kind, fault)| at_any(k, &lines, kind, fault)).collect()
+}
+
+/// A text with a fault at one of the places that it could have, `k` choosing it.
+fn at_any(
+    k: usize,
+    lines: &[&str],
+    kind: &'static str,
+    fault: impl Fn(&[&str], usize) -> Option<Vec<String>>,
+) -> Option<(&'static str, String)> {
+    let places: Vec<usize> = (0..lines.len()).filter(|&at| fault(lines, at).is_some()).collect();
+    let at = *places.get(k % places.len().max(1))?;
+    let mut text: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+    let instead = fault(lines, at)?;
+    text.splice(at..at + instead.len().max(1), instead);
+    Some((kind, text.join("\n") + "\n"))
 }
 
 /// The same of a text in Python: a call is dropped, or on the default stream.
@@ -48,25 +55,20 @@ pub(crate) fn planted_in_python(k: usize, text: &str) -> Vec<(&'static str, Stri
     let is_call =
         |line: &str| calls.iter().any(|call| line.contains(call)) && !line.contains("# no PyTorch form");
     let with = "with torch.cuda.stream(";
-    let on_default = |line: &str| {
+    let dropped = |lines: &[&str], at: usize| {
+        let line = lines[at];
+        let blanks = &line[..line.len() - line.trim_start().len()];
+        is_call(line).then(|| vec![format!("{blanks}pass")])
+    };
+    let on_default = |lines: &[&str], at: usize| {
         // The default stream that is meant where nobody says otherwise is of device 0.
-        let (before, rest) = line.split_once(with)?;
+        let (before, rest) = lines[at].split_once(with)?;
         let (stream, rest) =
             rest.split_once("): kernel(").filter(|(stream, _)| !stream.contains("default"))?;
-        Some(format!("{before}kernel({rest}")).filter(|_| !stream.is_empty())
+        Some(vec![format!("{before}kernel({rest}")]).filter(|_| !stream.is_empty())
     };
-    let instead = |line: &str| {
-        let blanks = &line[..line.len() - line.trim_start().len()];
-        is_call(line).then(|| format!("{blanks}pass"))
-    };
-    let at_any = |kind: &'static str, fault: &dyn Fn(&str) -> Option<String>| {
-        let places: Vec<usize> = (0..lines.len()).filter(|&at| fault(lines[at]).is_some()).collect();
-        let at = *places.get(k % places.len().max(1))?;
-        let mut text: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
-        text[at] = fault(lines[at])?;
-        Some((kind, text.join("\n") + "\n"))
-    };
-    [at_any("dropped", &instead), at_any("other stream", &on_default)].into_iter().flatten().collect()
+    let faults = [at_any(k, &lines, "dropped", dropped), at_any(k, &lines, "other stream", on_default)];
+    faults.into_iter().flatten().collect()
 }
 
 /// Whether a line calls CUDA; which device is current it may say in vain.

@@ -31,8 +31,8 @@ const PART: (usize, usize) = (4 << 10, 64 << 10);
 
 /// A view of so many bytes comes home by itself: the link takes longer for it than the call costs.
 const APART: usize = 4 << 20;
-/// Fewer views than this come home by themselves: room for them, a copy of each and one transfer would take as long.
-const FEWEST: usize = 4;
+/// Fewer than this come and go by themselves: room for them, a copy of each and one transfer would take as long.
+pub(super) const FEWEST: usize = 4;
 /// Bytes of the device's memory that those take at a time which come home together.
 const TOGETHER: usize = 64 << 20;
 /// Their places there: the kernel's wide loads and stores, and little between them that crosses the link for nobody.

@@ -23,7 +23,7 @@ use super::EngineError;
 use super::copy::Packing;
 use super::device::{Block, DeviceSlice};
 use super::journal::Call;
-use super::list::Piece;
+use super::list::{FEWEST, Piece};
 use super::open::{ALIGN, Engine};
 use super::ring::{Several, Source, Watch};
 use super::strips::{Strip, Strips, fill_all, length, signed, stretches, unsigned};
@@ -56,8 +56,6 @@ pub enum Moved {
 const GAP: i64 = 64 << 10;
 /// Bytes of a device that are brought at a time to be scattered, or that go beside a block at a time.
 const WINDOW: i64 = 16 << 20;
-/// Fewer stretches than this go to a block by themselves.
-const FEWEST: usize = 4;
 
 impl Engine {
     /// Carries out a move plan between the host and this device: `stores` has, by name, the storages that it takes bytes from
