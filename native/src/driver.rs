@@ -310,7 +310,8 @@ impl Driver {
         let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: the call writes one UUID through its pointer, which points at a live one.
         done(unsafe { (self.calls.uuid?)(&raw mut uuid, device.0) }).ok()?;
-        Some(uuid.bytes.map(c_char::cast_unsigned))
+        // A `char` of C has a sign on x86 and none on ARM.
+        Some(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
     }
 }
 

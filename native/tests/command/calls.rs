@@ -129,6 +129,16 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     }
 }
 
+/// The file has `.exe` behind its name on Windows, and any name elsewhere.
+#[test]
+#[cfg(unix)]
+fn usage_names_the_command_whatever_its_file_is_called() {
+    use std::os::unix::process::CommandExt as _;
+    let output = binary(&folder("calls")).arg0("/bin/lift.exe").args(["check", "a", "b"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("usage: spanlift check ") && !err.contains("lift.exe"), "{err}");
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_told() {

@@ -22,7 +22,7 @@ use crate::{help, say};
 
 /// Shows, checks and runs how data moves between a host and its devices
 #[derive(Debug, Parser)]
-#[command(name = "spanlift", version, after_help = EXIT_CODES)]
+#[command(name = "spanlift", bin_name = "spanlift", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

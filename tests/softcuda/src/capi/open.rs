@@ -16,7 +16,7 @@ use crate::engine::Needs;
 fn uuid(device: usize) -> CUuuid {
     let mut bytes = *b"softcuda\0\0\0\0\0\0\0\0";
     bytes[15] = u8::try_from(device).unwrap_or(u8::MAX);
-    CUuuid { bytes: bytes.map(|b| b.cast_signed()) }
+    CUuuid { bytes: bytes.map(|b| c_char::from_ne_bytes([b])) }
 }
 
 /// What a name means in a version: newer drivers have a second entry for elapsed times, which takes and answers the same, and which
