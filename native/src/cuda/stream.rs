@@ -183,6 +183,11 @@ impl Stream {
         self.0.handle
     }
 
+    /// The driver's name of it, which it may give again once the stream is gone.
+    pub(crate) fn number(&self) -> usize {
+        self.handle().addr()
+    }
+
     /// Lets the recorder note something of this stream, if there is one.
     pub(super) fn note(&self, note: impl FnOnce(&Recorder, (u32, usize))) {
         if let Some(recorder) = self.context().recorder() {

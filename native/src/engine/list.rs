@@ -5,8 +5,9 @@
 //! copies ([`Calibration::own_call`](spanlift::advise::transfer::Calibration::own_call)). The list lies in page-locked memory of
 //! the engine's own, a [`Slot`], until the kernel has read it; the call waits for nothing.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytemuck::Pod;
@@ -26,6 +27,8 @@ use super::{EngineError, transfer};
 
 /// Entries of a table: enough of them for all warps of a large device, several times.
 const ENTRIES: usize = 1 << 14;
+/// Entries of those for short lists, of which a device that is behind has many: as many as the memory of one of the others has room for.
+const SHORT: usize = 1 << 9;
 /// Bytes of an entry: no more than a piece has of so few that one warp copies them soon, nor fewer than are worth an entry.
 const PART: (usize, usize) = (4 << 10, 64 << 10);
 
@@ -54,9 +57,42 @@ impl<T> Default for Group<'_, T> {
 pub(super) struct Lists {
     /// None where the driver refused it.
     kernel: Option<ListKernel>,
-    /// Those that no call has at the moment; it may be that kernels still read them.
-    tables: Mutex<Vec<Slot>>,
+    /// Those that no call has at the moment, for short lists and for all; it may be that kernels still read them.
+    tables: [Mutex<Tables>; 2],
     planted: Planted,
+}
+
+#[derive(Default)]
+struct Tables {
+    /// By the stream that they were given last, in turn; without one, where that is another one on each thread.
+    used: BTreeMap<Option<usize>, VecDeque<Slot>>,
+    fresh: Vec<Slot>,
+}
+
+impl Tables {
+    /// The stream and the number of one that no kernel reads. A stream is done with its tables in turn, so that the driver is asked for
+    /// the first of each alone.
+    fn settled(&mut self) -> Result<Option<(Option<usize>, usize)>, CudaError> {
+        for (stream, tables) in &mut self.used {
+            let asked = if stream.is_some() { 1 } else { tables.len() };
+            for (k, table) in tables.iter_mut().take(asked).enumerate() {
+                if table.is_settled()? {
+                    return Ok(Some((*stream, k)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self) -> Result<Option<Slot>, CudaError> {
+        let Some((stream, k)) = self.settled()? else { return Ok(self.fresh.pop()) };
+        let Some(tables) = self.used.get_mut(&stream) else { return Ok(None) };
+        let found = tables.remove(k);
+        if tables.is_empty() {
+            self.used.remove(&stream);
+        }
+        Ok(found)
+    }
 }
 
 impl Lists {
@@ -74,31 +110,40 @@ impl Lists {
             }
             Err(error) => return Err(error),
         };
-        Ok(Lists { kernel, tables: Mutex::default(), planted })
+        Ok(Lists { kernel, tables: Default::default(), planted })
     }
 
     pub(super) fn has_kernel(&self) -> bool {
         self.kernel.is_some()
     }
 
-    /// A table that no kernel reads; none where no more memory is page-locked.
-    fn table(&self, context: &Context) -> Result<Option<Slot>, EngineError> {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        for k in 0..tables.len() {
-            if tables[k].is_settled()? {
-                return Ok(Some(tables.swap_remove(k)));
-            }
+    fn kept(&self, is_short: bool) -> MutexGuard<'_, Tables> {
+        self.tables[usize::from(is_short)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table that no kernel reads, for so many entries or part of them; none where no more memory is page-locked.
+    fn table(&self, context: &Context, entries: usize) -> Result<Option<Slot>, EngineError> {
+        let is_short = entries <= SHORT;
+        if let Some(table) = self.kept(is_short).take()? {
+            return Ok(Some(table));
         }
-        drop(tables);
         match HostBlock::new(context, ENTRIES * ENTRY) {
-            Ok(block) => Ok(Slot::cut(context, block, 1, self.planted)?.pop()),
+            Ok(block) => {
+                let n = if is_short { ENTRIES / SHORT } else { 1 };
+                let mut made = Slot::cut(context, block, n, self.planted)?;
+                let first = made.pop();
+                self.kept(is_short).fresh.extend(made);
+                Ok(first)
+            }
             Err(error) if is_refused(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn keep(&self, table: Slot) {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+    fn keep(&self, table: Slot, stream: &Stream) {
+        let is_short = table.len() < ENTRIES * ENTRY;
+        let stream = (!stream.is_per_thread()).then(|| stream.number());
+        self.kept(is_short).used.entry(stream).or_default().push_back(table);
     }
 }
 
@@ -345,21 +390,26 @@ impl Engine {
         let calibration = self.calibration();
         let own_call = usize::try_from(calibration.own_call().0).unwrap_or(usize::MAX);
         let is_small = |piece: &&Piece<'_>| 0 < piece.n && piece.n < own_call;
-        let n_small = pieces.iter().filter(is_small).count();
+        let small = pieces.iter().filter(is_small);
+        let (n_small, small_bytes) = small.fold((0, 0), |(n, bytes), piece| (n + 1, bytes + piece.n as u64));
+        // As many parts as a table has entries, so that every warp of the device has some, and none much more than another.
+        let part = usize::try_from(small_bytes).unwrap_or(usize::MAX).div_ceil(ENTRIES);
+        let part = part.clamp(PART.0, PART.1).next_power_of_two();
+        let entries: usize = pieces.iter().filter(is_small).map(|piece| piece.n.div_ceil(part)).sum();
         let lists = &self.inner().lists;
         let list = match &lists.kernel {
-            Some(kernel) if calibration.fewest_listed() <= n_small as u64 => {
-                lists.table(self.context())?.map(|table| (kernel, table))
+            Some(kernel) if calibration.fewest_listed() <= n_small => {
+                lists.table(self.context(), entries)?.map(|table| (kernel, table))
             }
             _ => None,
         };
         let is_list = list.is_some();
-        // First those that keep the device busy while the list is written.
+        // First those that keep the device busy while the list is written. No bytes are no call.
         let began = Instant::now();
-        let own = pieces.iter().filter(|piece| !(is_list && is_small(piece)));
+        let own = pieces.iter().filter(|piece| 0 < piece.n && !(is_list && is_small(piece)));
         let (n, bytes) = own.clone().fold((0, 0), |(n, bytes), piece| (n + 1, bytes + piece.n as u64));
         if let Err(error) = own.clone().try_for_each(|piece| piece.call(stream)) {
-            list.into_iter().for_each(|(_, table)| lists.keep(table));
+            list.into_iter().for_each(|(_, table)| lists.keep(table, stream));
             return Err(error.into());
         }
         if n > 0 || !is_list {
@@ -368,32 +418,28 @@ impl Engine {
         }
         if let Some(list) = list {
             let began = Instant::now();
-            let listed = pieces.iter().filter(is_small);
-            let bytes = listed.clone().map(|piece| piece.n as u64).sum();
-            self.copy_listed(stream, list, listed, bytes)?;
-            let request = Request::many(Route::Within, HostMemory::Pinned, n_small as u64, Bytes(bytes));
+            let parts = pieces.iter().filter(is_small).flat_map(|piece| piece.parts(part));
+            self.copy_listed(stream, list, parts, entries)?;
+            let request = Request::many(Route::Within, HostMemory::Pinned, n_small, Bytes(small_bytes));
             call.part(request, began, By::Plan);
         }
         Ok(())
     }
 
-    /// Copies small pieces by lists, the first of them in a table that is there.
-    fn copy_listed<'p, 'b: 'p>(
+    /// Copies so many parts by lists, the first of them in a table that is there.
+    fn copy_listed<'b>(
         &self,
         stream: &Stream,
         (kernel, first): (&ListKernel, Slot),
-        pieces: impl Iterator<Item = &'p Piece<'b>>,
-        bytes: u64,
+        parts: impl Iterator<Item = Piece<'b>>,
+        mut left: usize,
     ) -> Result<(), EngineError> {
         let lists = &self.inner().lists;
-        // As many parts as a table has entries, so that every warp of the device has some, and none much more than another.
-        let part = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(ENTRIES);
-        let part = part.clamp(PART.0, PART.1).next_power_of_two();
-        let mut parts = pieces.flat_map(|piece| piece.parts(part)).peekable();
+        let mut parts = parts.peekable();
         let mut table = Some(first);
         while parts.peek().is_some() {
-            let Some(mut slot) = table.take().map_or_else(|| lists.table(self.context()), |t| Ok(Some(t)))?
-            else {
+            let another = || lists.table(self.context(), left);
+            let Some(mut slot) = table.take().map_or_else(another, |t| Ok(Some(t)))? else {
                 // No more memory is page-locked.
                 return Ok(parts.try_for_each(|part| part.call(stream))?);
             };
@@ -402,10 +448,11 @@ impl Engine {
                     && let Some(Piece { to, from, n }) = parts.next()
                 {
                     table.push((to.0.memory(), to.1), (from.0.memory(), from.1), n)?;
+                    left -= 1;
                 }
                 Ok(())
             });
-            lists.keep(slot);
+            lists.keep(slot, stream);
             called?;
         }
         Ok(())

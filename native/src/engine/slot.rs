@@ -94,6 +94,11 @@ impl Slot {
         (0..n).map(slot).collect()
     }
 
+    /// Bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Waits for the copy that touched it last.
     fn settle(&mut self) -> Result<(), EngineError> {
         match self.state {
