@@ -422,6 +422,55 @@ fn many_storages_go_as_one() {
     });
 }
 
+/// Tensors that share an element each with the next, whose copies no one span has: within the device they go as a list, and within the
+/// host as one part of the plan.
+#[test]
+fn many_copies_into_one_allocation_go_together() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        for device in [cuda(0), cpu()] {
+            let mut layout = Layout::new();
+            let storage = layout.storage("s", device, Bytes(100_000)).expect("a new name");
+            let mut offset = 0;
+            for k in 0..1000 {
+                let stride = 2 + k * 7919 % 41;
+                let view = View { dtype: Dtype::U8, shape: vec![3], strides: vec![stride], offset };
+                layout.tensor(&format!("t{k}"), storage, view).expect("inside");
+                offset += 2 * stride;
+            }
+            let plan = layout.deepcopy().expect("few runs");
+            assert!(plan.allocations.len() == 1 && plan.copies.len() > 100, "{} copies", plan.copies.len());
+            let mut host = contents(&layout, 1);
+            let mut stores: BTreeMap<String, Store<'_>> = BTreeMap::new();
+            for (name, bytes) in &mut host {
+                let store = match device {
+                    Device::Cpu => Store::Host(bytes),
+                    _ => Store::Device(engine.upload(engine.stream(), bytes).expect("up").share()),
+                };
+                stores.insert(name.clone(), store);
+            }
+            let called = || {
+                let calls = driver.report().calls;
+                ["cuMemcpyDtoDAsync_v2", "cuLaunchKernel"].map(|call| calls.get(call).copied().unwrap_or(0))
+            };
+            let (before, n_told) = (called(), AtomicUsize::new(0));
+            let progress = |_: usize, _: usize| _ = n_told.fetch_add(1, Ordering::Relaxed);
+            let watch = Watch { progress: Some(&progress), cancel: None };
+            engine.carry_out_watched(engine.stream(), &plan, &mut stores, watch).expect("carried out");
+            let after = called();
+            let n_lists = u64::from(device != cpu());
+            assert_eq!([after[0] - before[0], after[1] - before[1]], [0, n_lists]);
+            assert_eq!(n_told.into_inner(), 1);
+            drop(stores);
+            is_right(&engine, &plan, &contents(&layout, 1), &format!("{device}"));
+            // And from one to the other, window by window.
+            let to = if device == cpu() { cuda(0) } else { cpu() };
+            let across = layout.move_to(to).expect("few runs");
+            is_right(&engine, &across, &contents(&layout, 1), &format!("{device}, across"));
+        }
+    });
+}
+
 /// Of a plan each transfer is explained: its own bytes, its own way, its own time; as many as the driver was asked for.
 #[test]
 fn every_stretch_of_a_plan_is_explained() {

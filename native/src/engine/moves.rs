@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | host | device | new allocations are one block; threads gather the strided bytes straight into slots. What a block lacks that is there goes beside it where it is many short stretches, and from there as a list |
 //! | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
-//! | device | device | a list of all stretches of a copy ([`Engine::copy_all`]) |
+//! | device | device | a list of all stretches of the copies into new allocations, or of one copy into a block that is there ([`Engine::copy_all`]) |
 //! | host | host | threads gather |
 //!
 //! What no tensor views of a new allocation is zero where it crossed the link, and unspecified where it did not.
@@ -26,7 +26,7 @@ use super::journal::Call;
 use super::list::{FEWEST, Piece};
 use super::open::{ALIGN, Engine};
 use super::ring::{Several, Source, Watch};
-use super::strips::{Strip, Strips, fill_all, length, signed, stretches, unsigned};
+use super::strips::{InOrder, Strip, Strips, length, signed, stretches, unsigned};
 
 /// Where the bytes of a storage lie.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub enum Moved {
 const GAP: i64 = 64 << 10;
 /// Bytes of a device that are brought at a time to be scattered, or that go beside a block at a time.
 const WINDOW: i64 = 16 << 20;
+/// Stretches within a device from which on those of the next copy wait for another list.
+const TOGETHER: usize = 1 << 16;
 
 impl Engine {
     /// Carries out a move plan between the host and this device: `stores` has, by name, the storages that it takes bytes from
@@ -129,7 +131,10 @@ impl Engine {
             self.gather_up(&moving, &copies(true, false), (&mut call, told))?;
             self.copy_within(&moving, &copies(false, false), (&mut call, told))?;
             self.scatter_down(&mut moving, &copies(false, true), (&mut call, told))?;
-            copies(true, true).into_iter().try_for_each(|copy| self.copy_here(&mut moving, copy, told))
+            let here = copies(true, true);
+            // They come allocation by allocation.
+            let mut of_one = here.chunk_by(|a, b| (a.allocation, a.from) == (b.allocation, b.from));
+            of_one.try_for_each(|copies| self.copy_here(&mut moving, copies, told))
         })?;
         // Within the host nothing is chosen.
         if call.moved.is_some() {
@@ -138,20 +143,23 @@ impl Engine {
         Ok(moving.moved)
     }
 
-    /// A copy within the host's memory.
+    /// Copies within the host's memory, from one storage to one allocation.
     fn copy_here(
         &self,
         moving: &mut Moving<'_, '_>,
-        copy: &MoveCopy,
+        copies: &[&MoveCopy],
         told: &mut Several<'_>,
     ) -> Result<(), EngineError> {
-        let n = usize::try_from(copy.bytes.0).unwrap_or(usize::MAX);
+        let Some(first) = copies.first() else { return Ok(()) };
+        let n = copies.iter().fold(0, |n, copy| copy.bytes.0.saturating_add(n));
+        let n = usize::try_from(n).unwrap_or(usize::MAX);
         told.part(n, |watch| {
             // Taken out for the time: the other side is another one.
-            let taken = moving.stores.remove_entry(name_of(moving.plan, copy));
+            let taken = moving.stores.remove_entry(name_of(moving.plan, first));
             if let Some((name, store)) = taken {
-                if let (Store::Host(src), Some(dst)) = (&store, moving.host_of(copy.allocation)) {
-                    fill_all(&self.inner().workers, &[Strip::new(copy, src, 0, 0)], dst);
+                if let (Store::Host(src), Some(dst)) = (&store, moving.host_of(first.allocation)) {
+                    let strips = copies.iter().map(|copy| Strip::new(copy, src, 0, 0)).collect();
+                    Strips::new(strips).lay_all(&self.inner().workers, dst);
                 }
                 moving.stores.insert(name, store);
             }
@@ -287,7 +295,7 @@ impl Engine {
         (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let strips = Strips::new(strips);
-        for stretch in stretches(strips.all.iter().map(|strip| &strip.span), GAP) {
+        for stretch in stretches(strips.spans(), GAP) {
             let at = unsigned(stretch.start);
             told.part(length(&stretch), |watch| {
                 self.send_stretch(stream, &strips, &stretch, (block, at), (&mut *call, watch))
@@ -305,7 +313,7 @@ impl Engine {
         (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let strips = Strips::new(strips);
-        let all = stretches(strips.all.iter().map(|strip| &strip.span), 1);
+        let all = stretches(strips.spans(), 1);
         let mut left = &all[..];
         while let Some(first) = left.first() {
             let is_near = |pair: &&[Range<i64>]| {
@@ -386,6 +394,15 @@ impl Engine {
         (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let Moving { stream, plan, stores, .. } = moving;
+        let mut copied = |pieces: &[Piece<'_>]| {
+            let n = pieces.iter().map(Piece::bytes).sum();
+            told.part(n, |watch| {
+                self.during("copies within the device", || self.copy_pieces(stream, pieces, call))?;
+                watch.tell(n, n);
+                Ok(())
+            })
+        };
+        let mut pieces = Vec::new();
         for copy in copies {
             let to = moving.device_of(copy.allocation);
             let (Some(Store::Device(from)), Some(to)) = (stores.get(name_of(plan, copy)), to) else {
@@ -402,9 +419,13 @@ impl Engine {
                     part(to, start, end)?,
                 ))
             };
+            // What is new nobody reads, so that all that goes there goes together, in lists of a bounded length.
+            let is_new = matches!(moving.moved[copy.allocation], Moved::Device(_));
+            if !pieces.is_empty() && (!is_new || TOGETHER <= pieces.len()) {
+                copied(&std::mem::take(&mut pieces))?;
+            }
             // Between the bytes of a copy others of the same allocation may lie.
             let stretches = stretches([&copy.target()], 1);
-            let mut pieces = Vec::with_capacity(stretches.len());
             for stretch in &stretches {
                 let (source, target) = both(stretch)?;
                 if source.meets(&target) {
@@ -414,18 +435,13 @@ impl Engine {
             }
             let whole = stretches.first().zip(stretches.last()).map(|(first, last)| first.start..last.end);
             let Some((source, target)) = whole.as_ref().map(both).transpose()? else { continue };
-            // What may lie among its own sources is copied in order.
-            let at_once = if source.meets(&target) { 1 } else { pieces.len() };
-            for pieces in pieces.chunks(at_once) {
-                let n = pieces.iter().map(Piece::bytes).sum();
-                told.part(n, |watch| {
-                    self.during("copies within the device", || self.copy_pieces(stream, pieces, call))?;
-                    watch.tell(n, n);
-                    Ok(())
-                })?;
+            if !is_new {
+                // What may lie among its own sources is copied in order.
+                let at_once = if source.meets(&target) { 1 } else { pieces.len() };
+                std::mem::take(&mut pieces).chunks(at_once).try_for_each(&mut copied)?;
             }
         }
-        Ok(())
+        if pieces.is_empty() { Ok(()) } else { copied(&pieces) }
     }
 
     fn scatter_down(
@@ -441,6 +457,8 @@ impl Engine {
         for (name, of_storage) in of_storages {
             let Some(Store::Device(from)) = moving.stores.get(name) else { continue };
             let from = from.clone();
+            let bounds = |copy: &MoveCopy| copy.span.bounds().map_or(0..0, |(lo, hi)| lo..hi);
+            let in_order = InOrder::new(of_storage.iter().map(|copy| (bounds(copy), *copy)));
             let mut window = Vec::new();
             for stretch in stretches(of_storage.iter().map(|copy| &copy.span), GAP) {
                 let mut start = stretch.start;
@@ -454,10 +472,14 @@ impl Engine {
                         let began = Instant::now();
                         self.download_watched(stream, &part, &mut window, watch)?;
                         call.stretch(Request::one(Route::Down, HostMemory::Pageable, bytes), began);
-                        for copy in &of_storage {
-                            if let Some(dst) = moving.host_of(copy.allocation) {
-                                let strip = Strip::new(copy, &window, start, 0);
-                                fill_all(&self.inner().workers, &[strip], dst);
+                        let mut of_blocks: BTreeMap<usize, Vec<Strip<'_>>> = BTreeMap::new();
+                        for copy in in_order.within(start..end) {
+                            let strip = Strip::new(copy, &window, start, 0);
+                            of_blocks.entry(copy.allocation).or_default().push(strip);
+                        }
+                        for (allocation, strips) in of_blocks {
+                            if let Some(dst) = moving.host_of(allocation) {
+                                Strips::new(strips).lay_all(&self.inner().workers, dst);
                             }
                         }
                         Ok(())

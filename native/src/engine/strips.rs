@@ -13,29 +13,34 @@ const PIECE: usize = 1 << 20;
 pub(super) struct Strip<'s> {
     /// Of the block.
     pub(super) span: Span,
-    /// How much further they lie in the block than in their storage.
-    shift: i64,
-    /// Bytes of the storage from `from` on.
+    /// Where in the block the first byte of `src` would lie.
+    first: i64,
+    /// Bytes of the storage.
     src: &'s [u8],
-    from: i64,
 }
 
 impl<'s> Strip<'s> {
-    /// A copy into an allocation that begins at byte `at` of the block.
+    /// What of a copy lies in `src`, the bytes of its storage from `from` on, into an allocation that begins at byte `at` of the block.
     pub(super) fn new(copy: &MoveCopy, src: &'s [u8], from: i64, at: i64) -> Strip<'s> {
         let target = copy.target();
         let span = Span::strided(target.off() + at, target.elem(), target.dims().to_vec())
             .unwrap_or_else(|e| unreachable!("bug: an allocation outside its block: {e}"));
-        Strip { span, shift: copy.shift + at, src, from }
+        Strip { span, first: from + copy.shift + at, src }
     }
 
-    /// Copies what of the strip lies in `dst`, which is the part of the block from byte `at` on, and in `src`.
-    pub(super) fn fill(&self, at: i64, dst: &mut [u8]) {
-        let first = self.from + self.shift;
-        let (lo, hi) = (at.max(first), (at + signed(dst.len())).min(first + signed(self.src.len())));
+    /// The part of the block that has all of it.
+    fn bounds(&self) -> Range<i64> {
+        let (lo, hi) = self.span.bounds().unwrap_or_default();
+        lo.max(self.first)..hi.min(self.first + signed(self.src.len()))
+    }
+
+    /// Copies what of the strip lies in `dst`, which is the part of the block from byte `at` on.
+    fn fill(&self, at: i64, dst: &mut [u8]) {
+        let Range { start, end } = self.bounds();
+        let (lo, hi) = (at.max(start), (at + signed(dst.len())).min(end));
         if lo < hi {
             runs_within(self.span.off(), self.span.elem(), self.span.dims(), lo..hi, &mut |run| {
-                let (to, from) = (unsigned(run.start - at), unsigned(run.start - first));
+                let (to, from) = (unsigned(run.start - at), unsigned(run.start - self.first));
                 let len = unsigned(run.end - run.start);
                 dst[to..to + len].copy_from_slice(&self.src[from..from + len]);
             });
@@ -43,29 +48,51 @@ impl<'s> Strip<'s> {
     }
 }
 
-/// Strips in the order of their first bytes.
-pub(super) struct Strips<'s> {
-    pub(super) all: Vec<Strip<'s>>,
-    /// The last byte of each strip and those before it.
+/// Things that lie in parts of a block, in the order of their first bytes: those that meet a part are found without a look at all.
+pub(super) struct InOrder<T> {
+    all: Vec<(Range<i64>, T)>,
+    /// The last byte of each and those before it.
     ends: Vec<i64>,
+}
+
+impl<T> InOrder<T> {
+    pub(super) fn new(things: impl Iterator<Item = (Range<i64>, T)>) -> InOrder<T> {
+        let mut all: Vec<_> = things.filter(|(bounds, _)| !bounds.is_empty()).collect();
+        all.sort_by_key(|(bounds, _)| (bounds.start, bounds.end));
+        let mut end = i64::MIN;
+        let ends = all.iter().map(|(bounds, _)| {
+            end = end.max(bounds.end);
+            end
+        });
+        let ends = ends.collect();
+        InOrder { all, ends }
+    }
+
+    pub(super) fn within(&self, part: Range<i64>) -> impl Iterator<Item = &T> {
+        let first = self.ends.partition_point(|&end| end <= part.start);
+        let begun = self.all[first..].iter().take_while(move |(bounds, _)| bounds.start < part.end);
+        begun.filter(move |(bounds, _)| part.start < bounds.end).map(|(_, thing)| thing)
+    }
+}
+
+/// The strips of a block.
+pub(super) struct Strips<'s> {
+    all: InOrder<Strip<'s>>,
     /// Whether gaps are left between them.
     has_gaps: bool,
 }
 
 impl<'s> Strips<'s> {
-    pub(super) fn new(mut all: Vec<Strip<'s>>) -> Strips<'s> {
-        all.retain(|strip| !strip.span.is_empty());
-        all.sort_by_key(|strip| strip.span.bounds());
-        let mut end = i64::MIN;
-        let mut has_gaps = false;
-        let ends = all.iter().map(|strip| {
-            let (lo, hi) = strip.span.bounds().unwrap_or_default();
-            has_gaps |= !strip.span.is_range() || (end != i64::MIN && end < lo);
-            end = end.max(hi);
-            end
-        });
-        let ends = ends.collect();
-        Strips { all, ends, has_gaps }
+    pub(super) fn new(all: Vec<Strip<'s>>) -> Strips<'s> {
+        let all = InOrder::new(all.into_iter().map(|strip| (strip.bounds(), strip)));
+        let is_range = all.all.iter().all(|(_, strip)| strip.span.is_range());
+        let is_behind = |(end, (next, _)): (&i64, &(Range<i64>, Strip<'_>))| *end < next.start;
+        let has_gaps = !is_range || all.ends.iter().zip(all.all.iter().skip(1)).any(is_behind);
+        Strips { all, has_gaps }
+    }
+
+    pub(super) fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.all.all.iter().map(|(_, strip)| &strip.span)
     }
 
     /// Fills `slot`, which is the part of the block from byte `at` on; with zeros what nobody sends.
@@ -73,30 +100,28 @@ impl<'s> Strips<'s> {
         if self.has_gaps {
             slot.fill(0);
         }
-        let end = at + signed(slot.len());
-        let first = self.ends.partition_point(|&reached| reached <= at);
-        for strip in &self.all[first..] {
-            match strip.span.bounds() {
-                Some((lo, hi)) if lo < end => {
-                    if at < hi {
-                        strip.fill(at, slot);
-                    }
-                }
-                _ => break,
-            }
-        }
+        self.lay(at, slot);
     }
-}
 
-/// Fills a whole block from strips, on all threads; what no strip has stays as it is.
-pub(super) fn fill_all(workers: &Workers, strips: &[Strip<'_>], dst: &mut [u8]) {
-    let pieces = dst.len().div_ceil(PIECE);
-    let queue = Queue::new(dst.chunks_mut(PIECE).enumerate());
-    workers.run(pieces, &|_| {
-        while let Some((k, piece)) = queue.next() {
-            strips.iter().for_each(|strip| strip.fill(signed(k * PIECE), piece));
-        }
-    });
+    /// The same, and what nobody sends stays as it is.
+    fn lay(&self, at: i64, slot: &mut [u8]) {
+        let part = at..at + signed(slot.len());
+        self.all.within(part).for_each(|strip| strip.fill(at, slot));
+    }
+
+    /// Lays them into their whole block, on all threads.
+    pub(super) fn lay_all(&self, workers: &Workers, block: &mut [u8]) {
+        let (Some((first, _)), Some(end)) = (self.all.all.first(), self.all.ends.last()) else { return };
+        let first = unsigned(first.start);
+        let dst = &mut block[first..unsigned(*end)];
+        let pieces = dst.len().div_ceil(PIECE);
+        let queue = Queue::new(dst.chunks_mut(PIECE).enumerate());
+        workers.run(pieces, &|_| {
+            while let Some((k, piece)) = queue.next() {
+                self.lay(signed(first + k * PIECE), piece);
+            }
+        });
+    }
 }
 
 /// Calls `f` with every run of a strided set that meets `window`, cut to it. Steps that lie outside are passed over at once.
@@ -201,6 +226,23 @@ mod tests {
             starts = starts.iter().flat_map(|at| (0..dim.count).map(move |i| at + i * dim.stride)).collect();
         }
         starts.iter().flat_map(|at| (0..span.elem()).map(move |j| at + j)).collect()
+    }
+
+    #[test]
+    fn what_meets_a_part_is_found_in_order() {
+        let mut state = 1;
+        for _ in 0..300 {
+            let mut all: Vec<Range<i64>> = (0..random(&mut state, 12))
+                .map(|_| random(&mut state, 60))
+                .map(|at| at..at + random(&mut state, 20) * random(&mut state, 2))
+                .collect();
+            let in_order = InOrder::new(all.iter().cloned().map(|bounds| (bounds.clone(), bounds)));
+            let lo = random(&mut state, 90) - 10;
+            let part = lo..lo + 1 + random(&mut state, 20);
+            all.retain(|bounds| bounds.clone().any(|at| part.contains(&at)));
+            all.sort_by_key(|bounds| (bounds.start, bounds.end));
+            assert!(in_order.within(part).eq(&all));
+        }
     }
 
     #[test]
