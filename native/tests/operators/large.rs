@@ -3,10 +3,10 @@
 use num_complex::Complex;
 use spanlift::chain;
 use spanlift::memory::Dtype;
-use spanlift::op::{Dense, Operator, Space, Tensor, sum};
+use spanlift::op::{Array, Dense, Diagonal, Operator, Space, Tensor, fft, sum};
 use spanlift_native::cpu::op::Runner;
 
-use crate::agreement::{check, sides};
+use crate::agreement::{check, close, sides};
 use crate::oracle::Random;
 use crate::table::FIELDS;
 
@@ -63,6 +63,46 @@ fn weights_are_in_memory_once() {
                 weights <= held && held < weights + weights / 8,
                 "{op}: {held} bytes for {weights} of weights"
             );
+        }
+    }
+}
+
+/// Planned and applied on one thread and on several: short lines need no memory of their own, and lie in all ways.
+#[test]
+fn large_transforms_are_the_same_on_any_number_of_threads() {
+    let pools = [1, 3].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
+    let mut random = Random(37);
+    random.warm();
+    for (dims, n, side) in [
+        (["y", "x", "c"], 1, 182),
+        (["y", "x", "c"], 2, 129),
+        (["y", "x", "c"], 8, 65),
+        (["y", "x", "c"], 37, 31),
+        (["y", "c", "x"], 5, 82),
+        (["c", "y", "x"], 16, 46),
+    ] {
+        let space = Space::new(dims.map(|d| (d, if d == "c" { n } else { side })), Dtype::C64).unwrap();
+        assert!(space.elements() >= 1 << 15, "{space}");
+        let weights = Diagonal::new(space.clone(), random.array(&space).values().to_vec()).unwrap();
+        let f = fft(["c"]).named(["c"]).over(&space).unwrap();
+        let centered = fft(["c"]).centered().named(["c"]).over(&space).unwrap();
+        let x = random.array(&space);
+        for a in [f.clone(), centered, chain![f.clone(), weights, f.h()].unwrap()] {
+            let on = |plans: usize, applies: usize| {
+                let runner = pools[plans].install(|| Runner::<f64>::new(&a).unwrap());
+                let mut y = vec![Complex::new(f64::NAN, 0.0); x.values().len()];
+                let mut workspace = runner.workspace();
+                pools[applies].install(|| runner.apply(x.values(), &mut y, &mut workspace).unwrap());
+                Array::new(space.clone(), y).unwrap()
+            };
+            let alone = on(0, 0);
+            close(&format!("{dims:?} {n}"), &a, &x, &alone);
+            for (plans, applies) in [(0, 1), (1, 0), (1, 1)] {
+                assert!(
+                    on(plans, applies).values() == alone.values(),
+                    "{dims:?} {n}: {a} on several threads"
+                );
+            }
         }
     }
 }

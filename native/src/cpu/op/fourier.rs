@@ -307,7 +307,9 @@ impl<R: Real> Passes<R> {
         });
         let interleaved = |line: Line| line.inner > 1 && len / (line.n * line.inner) < threads;
         let whole = if threads > 1 && passes.iter().any(|p| interleaved(p.line())) { len } else { 0 };
-        let n_scratch = each.max().unwrap_or(0) * threads + whole;
+        // Each thread has some, also of transforms that need none: parts of the data are paired with parts of it.
+        let each = each.max().unwrap_or(0).max(usize::from(threads > 1));
+        let n_scratch = each * threads + whole;
         Passes { passes, threads, n_scratch }
     }
 
