@@ -44,12 +44,24 @@ const CLOSE: usize = 16;
 /// Views that come home together.
 struct Group<'v, T> {
     bytes: usize,
+    /// Bytes of the device's memory, which lie between the views too.
+    room: usize,
     views: Vec<(&'v DeviceSlice<T>, &'v mut [T])>,
 }
 
 impl<T> Default for Group<'_, T> {
     fn default() -> Self {
-        Group { bytes: 0, views: Vec::new() }
+        Group { bytes: 0, room: 0, views: Vec::new() }
+    }
+}
+
+impl<T> Group<'_, T> {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.room + bytes.next_multiple_of(CLOSE) <= TOGETHER
+    }
+
+    fn count(&mut self, bytes: usize) {
+        (self.bytes, self.room) = (self.bytes + bytes, self.room + bytes.next_multiple_of(CLOSE));
     }
 }
 
@@ -297,11 +309,11 @@ impl Engine {
                 told.part(view.bytes(), |watch| self.download_one(stream, (view, to), watch, &mut call))?;
                 continue;
             }
-            if TOGETHER < group.bytes + view.bytes() {
+            if !group.has_room(view.bytes()) {
                 let full = std::mem::take(&mut group);
                 told.part(full.bytes, |watch| self.download_group(stream, full, watch, &mut call))?;
             }
-            group.bytes += view.bytes();
+            group.count(view.bytes());
             group.views.push((view, to));
         }
         told.part(group.bytes, |watch| self.download_group(stream, group, watch, &mut call))?;
@@ -333,7 +345,7 @@ impl Engine {
         watch: Watch<'_>,
         call: &mut Call,
     ) -> Result<(), EngineError> {
-        let Group { bytes, views } = group;
+        let Group { bytes, views, .. } = group;
         if FEWEST <= views.len() {
             match self.together(stream, views.iter().map(|(view, _)| *view), CLOSE, call) {
                 Ok((block, packing)) => {
@@ -456,5 +468,25 @@ impl Engine {
             called?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes home together takes no more of the device's memory than is said, however small it is.
+    #[test]
+    fn small_views_are_counted_with_what_lies_between_them() {
+        for bytes in [1, 17, 4000, 3 << 20] {
+            let (mut group, mut n) = (Group::<u8>::default(), 0);
+            while group.has_room(bytes) {
+                group.count(bytes);
+                n += 1;
+            }
+            let packed = Packing::new((0..n).map(|_| bytes), CLOSE).unwrap();
+            assert!(packed.bytes() <= TOGETHER && TOGETHER < packed.bytes() + bytes.max(CLOSE) + CLOSE);
+            assert_eq!(group.bytes, n * bytes);
+        }
     }
 }

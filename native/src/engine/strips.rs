@@ -232,10 +232,11 @@ mod tests {
     fn what_meets_a_part_is_found_in_order() {
         let mut state = 1;
         for _ in 0..300 {
-            let mut all: Vec<Range<i64>> = (0..random(&mut state, 12))
-                .map(|_| random(&mut state, 60))
-                .map(|at| at..at + random(&mut state, 20) * random(&mut state, 2))
-                .collect();
+            let mut all: Vec<Range<i64>> = Vec::new();
+            for _ in 0..random(&mut state, 12) {
+                let at = random(&mut state, 60);
+                all.push(at..at + random(&mut state, 20) * random(&mut state, 2));
+            }
             let in_order = InOrder::new(all.iter().cloned().map(|bounds| (bounds.clone(), bounds)));
             let lo = random(&mut state, 90) - 10;
             let part = lo..lo + 1 + random(&mut state, 20);
