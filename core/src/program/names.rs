@@ -14,13 +14,15 @@ pub(crate) struct Table<T> {
     names: Vec<Arc<str>>,
     /// Places in `names`: without the mark, so that all tables have one kind of map.
     by_name: BTreeMap<Arc<str>, usize>,
+    /// No number from that of all names at some time up to here is free for [`Table::unused`].
+    tried: usize,
     mark: PhantomData<fn() -> T>,
 }
 
 // Written by hand: derives would ask the same of `T`, which is only a mark.
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {
-        Table { names: self.names.clone(), by_name: self.by_name.clone(), mark: PhantomData }
+        Table { names: self.names.clone(), by_name: self.by_name.clone(), ..*self }
     }
 }
 impl<T> PartialEq for Table<T> {
@@ -30,7 +32,7 @@ impl<T> PartialEq for Table<T> {
 }
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { names: Vec::new(), by_name: BTreeMap::new(), mark: PhantomData }
+        Table { names: Vec::new(), by_name: BTreeMap::new(), tried: 0, mark: PhantomData }
     }
 }
 
@@ -45,6 +47,19 @@ impl<T> Table<T> {
         self.names.push(Arc::clone(&name));
         self.by_name.insert(name, place);
         Ok(id)
+    }
+
+    /// `word` with a number that nothing has: how many names there are, or the next that is free. No name goes away, so none is
+    /// looked at twice.
+    pub(super) fn unused(&mut self, word: &str) -> String {
+        self.tried = self.tried.max(self.names.len());
+        loop {
+            let name = format!("{word}{}", self.tried);
+            if self.find(&name).is_none() {
+                return name;
+            }
+            self.tried += 1;
+        }
     }
 
     /// All names in order.

@@ -359,3 +359,15 @@ fn json_has_the_command_first_and_its_fields_in_the_order_of_the_table() {
 "#;
     assert_eq!(Program::from_text(text).unwrap().to_json(), json);
 }
+
+/// Where the next numbers are all taken each call would walk over all of them: for these, two billion names.
+#[test]
+fn new_events_find_a_free_name_however_many_are_taken() {
+    let mut p = Program::new();
+    let s = p.stream("s");
+    (0..50_000).for_each(|k| _ = p.event(&format!("e{}", 50_000 + k)));
+    let first = p.event_after(s);
+    assert_eq!(p.names().event(first), "e100000");
+    let last = (1..50_000).map(|_| p.event_after(s)).last().unwrap();
+    assert_eq!((p.names().event(last), p.names().n_events()), ("e149999", 100_000));
+}

@@ -100,11 +100,8 @@ impl Program {
 
     /// A new event that holds everything so far on `stream`.
     pub fn event_after(&mut self, stream: StreamId) -> EventId {
-        let mut number = self.names().n_events();
-        while self.names().find_event(&format!("e{number}")).is_some() {
-            number += 1;
-        }
-        let event = self.event(&format!("e{number}"));
+        let name = self.names_mut().events.unused("e");
+        let event = self.event(&name);
         self.record(event, stream);
         event
     }
