@@ -87,7 +87,7 @@ pub fn identity() -> Part {
 /// See [`chain!`](crate::chain) for the form with commas.
 ///
 /// # Cost
-/// One look at each part; no weight is copied.
+/// One look at each part, and one for each name that it makes at the names before; no weight is copied.
 ///
 /// ```
 /// use spanlift::memory::Dtype;

@@ -145,7 +145,8 @@ impl std::fmt::Display for Tile {
 pub enum Along {
     /// The dimension is not there; nothing depends on it.
     Absent,
-    /// On both sides, and each index of the output depends on the same index of the input alone: block-diagonal.
+    /// On both sides, and each index of the output depends on the same index of the input alone: block-diagonal. Along which
+    /// operators are joined: on the same part.
     Pointwise,
     /// On both sides, and each index of the output depends on the index of the input that is as far from the other end.
     Mirrored,

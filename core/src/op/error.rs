@@ -5,6 +5,7 @@ use std::fmt;
 use crate::error::wraps;
 use crate::memory::{Device, Dtype, ViewError};
 use crate::op::name::Name;
+use crate::op::parts::DEEPEST;
 use crate::op::space::{Space, SpaceError};
 use crate::ordered::{CollectVec, sort};
 
@@ -34,6 +35,7 @@ pub enum OpError {
     JoinedTwice { dim: Name, operator: String },
     SummedAlone { operator: String, dim: Name },
     NoAxis,
+    TooDeep,
     Place { name: String, place: i64, space: Box<Space> },
     View { space: Box<Space>, problem: ViewError },
     Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
@@ -138,6 +140,10 @@ impl fmt::Display for OpError {
             ),
             OpError::NoAxis => f.write_str(
                 "say along which dimension the operators are joined: on the output, on the input, or on both",
+            ),
+            OpError::TooDeep => write!(
+                f,
+                "operators lie more than {DEEPEST} deep inside each other; multiply sums and chains out, or make a leaf of a part"
             ),
             OpError::Place { name, place, space } => write!(
                 f,

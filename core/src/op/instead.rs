@@ -6,14 +6,18 @@ use super::operator::Operator;
 use super::{OpError, Space};
 use crate::ordered::CollectVec;
 
+/// How many dimensions are tried in the place of one that cannot be cut.
+const MOST_PROPOSED: usize = 64;
+
 impl Operator {
     /// The error with the other dimensions of the expression of which `works` says that they do what was asked for.
     ///
-    /// The part that refuses knows its own dimensions, and not what the whole makes of them.
+    /// The part that refuses knows its own dimensions, and not what the whole makes of them. Of many dimensions the first are tried,
+    /// those of the input and the result: each asks all parts, and nobody reads more.
     pub(super) fn proposing(&self, error: OpError, works: &dyn Fn(&Name) -> bool) -> OpError {
         let OpError::Uncuttable { operator, dim, why, .. } = error else { return error };
         let other = |d: &Name| *d != dim && self.size(d).is_some_and(|n| n > 1) && works(d);
-        let others = self.dims().into_iter().filter(other).collect_vec();
+        let others = self.dims().into_iter().take(MOST_PROPOSED).filter(other).collect_vec();
         OpError::Uncuttable { operator, dim, why, others }
     }
 

@@ -6,12 +6,11 @@
 //! | shared | split | horizontal: results are added |
 //! | joined | split | block-diagonal |
 
-use std::sync::Arc;
-
 use super::chain::Part;
 use super::error::Misfit;
 use super::name::Name;
 use super::operator::Operator;
+use super::parts::Parts;
 use super::sum::closed;
 use super::{OpError, Space, SpaceError};
 use crate::ordered::CollectVec;
@@ -19,7 +18,7 @@ use crate::ordered::CollectVec;
 /// Operators side by side along dimensions that are there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Concat {
-    parts: Arc<[Operator]>,
+    pub(super) parts: Parts,
     odim: Option<Name>,
     idim: Option<Name>,
     /// Whether a part that is a join of the same kind stays one, so that what the adjoint adds up is added in a fixed tree.
@@ -31,7 +30,7 @@ pub struct Concat {
 /// Operators side by side along new dimensions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
-    parts: Arc<[Operator]>,
+    pub(super) parts: Parts,
     oaxis: Option<Name>,
     iaxis: Option<Name>,
     domain: Space,
@@ -41,7 +40,7 @@ pub struct Stack {
 /// Operators side by side on tuples of spaces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockDiag {
-    parts: Arc<[Operator]>,
+    pub(super) parts: Parts,
     domain: Space,
     codomain: Space,
 }
@@ -249,7 +248,7 @@ fn joined(parts: &[Operator], output: bool, input: bool, name: &str) -> String {
 ///
 /// # Errors
 /// [`OpError::Empty`] without a part, [`OpError::UnknownDim`] for a part without `dim`, [`OpError::Misfit`] for parts that
-/// differ in anything else, [`OpError::JoinedTwice`] when the input has `dim` too.
+/// differ in anything else, [`OpError::JoinedTwice`] when the input has `dim` too, [`OpError::TooDeep`] as [`sum`](super::sum()).
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -261,7 +260,7 @@ fn joined(parts: &[Operator], output: bool, input: bool, name: &str) -> String {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn vstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::concatenated(Some(dim.parse()?), None, closed("concatenation", parts)?, false)
+    Operator::concatenated(Some(dim.parse()?), None, closed("concatenation", parts)?, false)?.shallow()
 }
 
 /// Splits the input along `dim` and adds the results.
@@ -281,7 +280,7 @@ pub fn vstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> R
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn hstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::concatenated(None, Some(dim.parse()?), closed("concatenation", parts)?, false)
+    Operator::concatenated(None, Some(dim.parse()?), closed("concatenation", parts)?, false)?.shallow()
 }
 
 /// Splits the input along `idim` and joins the results along `odim`, which may be the same.
@@ -305,7 +304,8 @@ pub fn block<P: Into<Part>>(
     idim: &str,
     parts: impl IntoIterator<Item = P>,
 ) -> Result<Operator, OpError> {
-    Operator::concatenated(Some(odim.parse()?), Some(idim.parse()?), closed("concatenation", parts)?, false)
+    Operator::concatenated(Some(odim.parse()?), Some(idim.parse()?), closed("concatenation", parts)?, false)?
+        .shallow()
 }
 
 /// Puts operators side by side along new dimensions: `out` and `into` give name and place of the new one of the output and
@@ -316,7 +316,8 @@ pub fn block<P: Into<Part>>(
 ///
 /// # Errors
 /// [`OpError::Empty`] without a part; [`OpError::NoAxis`] without a new dimension; [`OpError::Misfit`] for parts that differ;
-/// [`SpaceError::DuplicateDim`] for a name that the parts have already; [`OpError::Place`] for a place beyond the rank.
+/// [`SpaceError::DuplicateDim`] for a name that the parts have already; [`OpError::Place`] for a place beyond the rank;
+/// [`OpError::TooDeep`] as [`sum`](super::sum()).
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -347,13 +348,14 @@ pub fn stack<P: Into<Part>>(
         Ok::<_, OpError>(Some((name.parse()?, axis)))
     };
     let (out, into) = (slot(out, parts[0].codomain())?, slot(into, parts[0].domain())?);
-    Operator::stacked(out, into, parts)
+    Operator::stacked(out, into, parts)?.shallow()
 }
 
 /// Puts operators side by side on tuples of spaces: each works on its own member.
 ///
 /// # Errors
-/// [`OpError::Empty`] without a part; [`SpaceError::Tuple`] for parts of different types or on different devices.
+/// [`OpError::Empty`] without a part; [`SpaceError::Tuple`] for parts of different types or on different devices;
+/// [`OpError::TooDeep`] as [`sum`](super::sum()).
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -364,7 +366,7 @@ pub fn stack<P: Into<Part>>(
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn block_diag<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::blocks(closed("block diagonal", parts)?)
+    Operator::blocks(closed("block diagonal", parts)?)?.shallow()
 }
 
 impl Operator {

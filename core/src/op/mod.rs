@@ -37,6 +37,7 @@ mod leaves;
 mod name;
 mod normal;
 mod operator;
+mod parts;
 mod pattern;
 mod pieces;
 mod polynomial;

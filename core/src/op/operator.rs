@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** an [`Operator`] fits together. Chains are flat, hold at least two parts, no identity and no transfer that
 //! goes where the data is or straight back; every part reads what the part before it writes. Sums and joins are flat and
-//! their parts have the spaces that they are joined on.
+//! their parts have the spaces that they are joined on. Parts lie at most 128 deep in each other, and a few more where rewriting
+//! put them so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::join::{BlockDiag, Concat, Stack};
 use super::leaf::{Leaf, LeafOp};
 use super::name::Name;
 use super::normal::Unfit;
+use super::parts::Parts;
 use super::sum::{Power, Sum};
 use super::{Linearity, OpError, Space, ToDevice, Work};
 use crate::memory::Device;
@@ -21,7 +23,7 @@ use crate::units::Bytes;
 /// A linear operator: what it reads, what it writes, and how to get from one to the other.
 ///
 /// A value: cheap to clone, never changed. `a * b` applies `b` first; [`chain!`](crate::chain) lists operators in the
-/// order in which they are applied.
+/// order in which they are applied. A product or a sum of two looks at all of their parts, so that thousands are better given as one list.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operator {
@@ -51,7 +53,7 @@ pub enum Operator {
 
 /// Operators applied one after the other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chain(Arc<[Operator]>);
+pub struct Chain(Parts);
 
 impl Chain {
     /// The parts in the order in which they are applied.
@@ -223,6 +225,19 @@ impl Operator {
             | Operator::Zero(_)
             | Operator::Scale(_)
             | Operator::ToDevice(_) => &[],
+        }
+    }
+
+    /// How many combinations lie in each other.
+    pub(super) fn depth(&self) -> u32 {
+        match self {
+            Operator::Chain(chain) => chain.0.depth(),
+            Operator::Sum(sum) => sum.parts.depth(),
+            Operator::Concat(concat) => concat.parts.depth(),
+            Operator::Stack(stack) => stack.parts.depth(),
+            Operator::BlockDiag(blocks) => blocks.parts.depth(),
+            Operator::Power(power) => 1 + power.base().depth(),
+            _ => 0,
         }
     }
 
@@ -439,7 +454,7 @@ impl Operator {
 
     /// Two operators that fit, one after the other; neither is a chain, an identity or a transfer.
     pub(super) fn pair(first: Operator, second: Operator) -> Operator {
-        Operator::Chain(Chain(Arc::new([first, second])))
+        Operator::Chain(Chain([first, second].into()))
     }
 
     /// Operators that fit, one after the other; the trivial ones vanish.

@@ -14,7 +14,8 @@ impl Operator {
     /// `c_0 I + c_1 A + c_2 A^2 + ...` for a square `A`, with as many applies as the degree.
     ///
     /// # Errors
-    /// [`OpError::NotSquare`], [`OpError::Factor`] for a coefficient that is not finite, [`OpError::Empty`] without one.
+    /// [`OpError::NotSquare`], [`OpError::Factor`] for a coefficient that is not finite, [`OpError::Empty`] without one,
+    /// [`OpError::TooDeep`] for some sixty, each of which lies two deeper than the one before.
     ///
     /// ```
     /// use spanlift::memory::Dtype;

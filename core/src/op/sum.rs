@@ -8,6 +8,7 @@ use num_complex::Complex64;
 use super::chain::Part;
 use super::error::Misfit;
 use super::operator::Operator;
+use super::parts::Parts;
 use super::transfer::Route;
 use super::{Dense, Diagonal, OpError};
 use crate::ordered::{CollectVec, joined};
@@ -15,7 +16,7 @@ use crate::ordered::{CollectVec, joined};
 /// Operators of one input, their results added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
-    parts: Arc<[Operator]>,
+    pub(super) parts: Parts,
     tree: bool,
 }
 
@@ -84,7 +85,8 @@ pub(crate) fn first_branch(n: usize) -> usize {
 /// their neighbours take it from the first that has one. An iterator of operators gives the same by `terms.sum()`.
 ///
 /// # Errors
-/// [`OpError::Empty`] without a part; [`OpError::Misfit`] with the first part whose spaces are not those of the first.
+/// [`OpError::Empty`] without a part; [`OpError::Misfit`] with the first part whose spaces are not those of the first;
+/// [`OpError::TooDeep`] for operators more than 128 deep inside each other, as any join and power refuses them.
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -97,7 +99,7 @@ pub(crate) fn first_branch(n: usize) -> usize {
 pub fn sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
     let parts = closed("sum", parts)?;
     check_sum(&parts)?;
-    Ok(Operator::added(parts, false))
+    Operator::added(parts, false).shallow()
 }
 
 /// Adds operators in a fixed tree, so that the bits of the result do not depend on where the terms are computed; see [`Sum::tree`].
@@ -118,7 +120,7 @@ pub fn sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator
 pub fn tree_sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
     let parts = closed("sum", parts)?;
     check_sum(&parts)?;
-    Ok(Operator::added(parts, true))
+    Operator::added(parts, true).shallow()
 }
 
 /// How many parts there is room for before they are seen: what an iterator says of itself may be anything.
@@ -165,7 +167,7 @@ fn added(left: Part, right: Part) -> Result<Operator, OpError> {
                 && left.domain() == right.domain()
                 && left.codomain() == right.codomain() =>
         {
-            Ok(Operator::Sum(Sum { parts: Arc::new([left, right]), tree: false }))
+            Operator::Sum(Sum { parts: [left, right].into(), tree: false }).shallow()
         }
         (left, right) => sum([left, right]),
     }
@@ -225,7 +227,7 @@ impl Operator {
     /// The adjoint is `(A^H)^k`. Nothing is multiplied out: an apply is `k` applies.
     ///
     /// # Errors
-    /// [`OpError::NotSquare`] when it does not write what it reads.
+    /// [`OpError::NotSquare`] when it does not write what it reads; [`OpError::TooDeep`] as [`sum`].
     ///
     /// ```
     /// use spanlift::memory::Dtype;
@@ -244,7 +246,7 @@ impl Operator {
                 gives: Box::new(self.codomain().clone()),
             });
         }
-        Ok(Operator::power(self.clone(), exponent))
+        Operator::power(self.clone(), exponent).shallow()
     }
 
     /// `a A`, as `a * A` gives it.

@@ -4,7 +4,7 @@
 use spanlift::chain;
 use spanlift::memory::Dtype;
 use spanlift::op::{
-    Along, Diagonal, OpError, Operator, Space, Tile, block_diag, broken_laws, identity, stack, sum,
+    Along, Diagonal, OpError, Operator, Space, Tile, block_diag, broken_laws, identity, stack, sum, tree_sum,
 };
 
 /// How deep: `2^48` questions take longer than anybody waits.
@@ -40,4 +40,40 @@ fn no_question_takes_twice_as_long_a_level() {
         assert_eq!(deep.plan().unwrap().transfers().len(), 0);
         assert_eq!(broken_laws(&deep, 1), []);
     }
+}
+
+/// Kinds that go on for ever where nothing ends them.
+const ENDLESS: [Level; 5] =
+    [KINDS[0], KINDS[1], KINDS[2], |_, a| tree_sum([a, weights()?]), |_, a| chain![a.pow(2)?, weights()?]];
+
+#[test]
+fn what_lies_too_deep_is_refused_and_not_a_stack_that_ends() {
+    for level in ENDLESS {
+        let mut deepest = weights().unwrap();
+        let refused = (0..10_000).find_map(|k| match level(k, deepest.clone()) {
+            Ok(deeper) => {
+                deepest = deeper;
+                None
+            }
+            Err(error) => Some(error),
+        });
+        assert_eq!(refused, Some(OpError::TooDeep));
+        // Whatever is built can be asked.
+        let said = deepest.formula();
+        assert!(said.len() > 100 && format!("{deepest:#}").lines().count() > 99, "{said}");
+        assert_eq!(deepest.h().h().formula(), said);
+        assert_eq!(deepest.normal().domain(), deepest.domain());
+        assert_eq!(deepest.simplify().domain(), deepest.domain());
+        assert!(!said.contains('^') || deepest.plan().is_err()); // 2^64 kernels
+        assert!(said.contains('^') || deepest.plan().is_ok());
+    }
+    let coefficients = vec![0.5; 10_000];
+    assert_eq!(weights().unwrap().polynomial(&coefficients), Err(OpError::TooDeep));
+    assert_eq!(
+        OpError::TooDeep.to_string(),
+        "operators lie more than 128 deep inside each other; multiply sums and chains out, or make a leaf of a part"
+    );
+    // What is flat is of any length.
+    let long = (0..10_000).try_fold(weights().unwrap(), |a, _| a + weights()?).unwrap();
+    assert_eq!(long.children().len(), 10_001);
 }

@@ -4,9 +4,9 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Boundary, Diagonal, Name, OpError, Operator, Reader, Roles, Space, Tensor, Tile, Weights,
-    block_diag, broadcast, convolution, dense, fft, finite_difference, hstack, merge_dims, roll, split_dim,
-    stack, sum_reduce, to,
+    Along, Array, Boundary, Diagonal, Name, OpError, Operator, Part, Reader, Roles, Space, Tensor, Tile,
+    Weights, block_diag, broadcast, convolution, dense, fft, finite_difference, hstack, merge_dims, rename,
+    roll, split_dim, stack, sum_reduce, to,
 };
 
 use crate::oracle::{Matrix, Random, eps, indices};
@@ -364,6 +364,19 @@ fn tiles_that_leave_parts_out_are_those_that_are_cut_alone() {
             assert!(both.apply(&x) == a.apply(&x), "{a}");
         }
     }
+}
+
+/// Each dimension that is tried in the place of another asks all parts: of thousands the first alone.
+#[test]
+fn of_many_dimensions_few_are_tried() {
+    let names: Vec<String> = (0..=1_000).map(|k| format!("x{k}")).collect();
+    let renames = names.windows(2).map(|w| {
+        let line = Space::new([(w[0].as_str(), 4)], Dtype::F64).unwrap();
+        Part::from(rename([(w[0].as_str(), w[1].as_str())]).over(line))
+    });
+    let long = spanlift::op::chain(renames).unwrap();
+    let OpError::Uncuttable { others, .. } = long.tiles_with_halo("x0", 2, 1).unwrap_err() else { panic!() };
+    assert_eq!(others, ["x1000".parse().unwrap()]);
 }
 
 /// What is proposed does what was asked for.
