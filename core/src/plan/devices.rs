@@ -62,7 +62,17 @@ impl Streams {
                 Err(PlanError::StreamOnTwoDevices { name: name.to_owned(), first, second: device })
             }
             None => {
-                let stream = program.stream_on(numbers.number(device), name);
+                let number = numbers.number(device);
+                // A default stream is there without a word, on the device that its name says.
+                let stream = program.stream_id(name);
+                match program.names().legacy_device(stream) {
+                    None => _ = program.stream_on(number, name),
+                    Some(own) if own == number => {}
+                    Some(own) => {
+                        let (name, first) = (name.to_owned(), Device::Cuda(own));
+                        return Err(PlanError::StreamOnTwoDevices { name, first, second: device });
+                    }
+                }
                 self.0.insert(name.to_owned(), (device, stream));
                 Ok(stream)
             }

@@ -78,7 +78,8 @@ impl Planning {
 
     /// Lets work on `device` run on the stream `name`, as that of the caller; a transfer that names another one at its end goes first.
     ///
-    /// A plan is the same on any stream: what begins or ends on the device is ordered with that stream by events.
+    /// A plan is the same on any stream: what begins or ends on the device is ordered with that stream by events. The default stream
+    /// of device 0 is called `0`, that of device `N` `0@N`, as in programs.
     ///
     /// ```
     /// use spanlift::memory::{Dtype, cuda};

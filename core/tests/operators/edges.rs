@@ -259,8 +259,8 @@ fn named_streams_are_used_and_clashes_are_refused() {
         d(cuda(1))
     ];
     assert_eq!(error(both.unwrap()), r#"stream "s" cannot be on cuda:0 and on cuda:1"#);
-    let legacy = chain![to(DeviceSpec::new(cuda(0)).compute_on("0")), d(cuda(0))];
-    assert!(error(legacy.unwrap()).contains(r#""0""#));
+    let legacy = chain![to(DeviceSpec::new(cuda(0)).compute_on("0@1")), d(cuda(0))];
+    assert_eq!(error(legacy.unwrap()), r#"stream "0@1" cannot be on cuda:1 and on cuda:0"#);
     let far = chain![to(cuda(u32::MAX)), to(mock(0)), d(mock(0))];
     assert_eq!(error(far.unwrap()), "mock:0 has no number beside the other devices");
     let empty = Space::new([("x", 0)], Dtype::F32).unwrap();
@@ -271,6 +271,35 @@ fn named_streams_are_used_and_clashes_are_refused() {
         a.plan_for(&x).unwrap_err().to_string(),
         "`D · T(cuda:0->cuda:1) · D · T(cpu->cuda:0)` reads f32[y=2,x=3]@cpu but the input is f32[y=2,x=3]@cuda:1"
     );
+}
+
+/// A plan is valid on any stream, and so on the default stream of a device, which nobody declares.
+#[test]
+fn work_may_be_on_a_default_stream() {
+    for (device, name) in [(cuda(0), "0"), (cuda(1), "0@1"), (mock(0), "0")] {
+        let d = diagonal("D", Dtype::F64, device);
+        let a = chain![to(DeviceSpec::new(device).compute_on(name)), d, to(cpu())].unwrap();
+        let x = Array::new(a.domain().clone(), (0..6).map(f64::from)).unwrap();
+        let machine = Machine::default();
+        let plan = a.plan_for(&x).unwrap();
+        assert!(plan.program().to_text().contains(&format!("kernel  D on {name} ")));
+        let report = hazard::check(plan.program(), Mode::Contract).unwrap();
+        assert_eq!(report.verdict(), Verdict::Safe, "{name}");
+        let run = sim::run_knowing(plan.program(), &machine, &plan).unwrap();
+        assert_eq!(plan.result(&run.finals).unwrap(), a.apply(&x).unwrap());
+    }
+    // A solver's program has it, too: here from one device to the next and back.
+    let w = |device| diagonal("D", Dtype::F64, device);
+    let home = Operator::identity(w(cuda(0)).space().clone());
+    let far = DeviceSpec::new(cuda(1)).compute_on("0@1");
+    let system = (chain![home, to(far), w(cuda(1)), to(cuda(0))].unwrap() + 5.0 * w(cuda(0))).unwrap();
+    let b = Array::new(system.domain().clone(), [1.0; 6]).unwrap();
+    let solve = plan::Solver::cg().plan((&system + 20.0 * spanlift::op::identity()).unwrap(), &b).unwrap();
+    let whole = solve.unrolled(3).unwrap();
+    assert!(whole.to_text().contains("kernel  D on 0@1 "));
+    assert_eq!(hazard::check(&whole, Mode::Contract).unwrap().verdict(), Verdict::Safe);
+    let simulated = solve.drive(&mut plan::Simulated::new(&solve, &Machine::default())).unwrap();
+    assert_eq!(simulated.solution, solve.solve().unwrap().solution);
 }
 
 /// A part of a block diagonal may read or give nothing: it has no weights, and its program writes zeros or nothing.

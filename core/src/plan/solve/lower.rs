@@ -383,6 +383,11 @@ impl<'p> Writer<'p> {
             device.map_or(dev, |d| self.numbers.number(*d))
         };
         let names = plan.program().names();
+        for name in names.streams.names() {
+            if let Some(dev) = names.find_stream(name).and_then(|stream| names.legacy_device(stream)) {
+                self.streams.insert(name.to_owned(), self.program.legacy(number(dev)));
+            }
+        }
         for command in plan.program().commands() {
             match &command.op {
                 Op::Stream { stream, dev, .. } => {

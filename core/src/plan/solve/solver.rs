@@ -500,6 +500,8 @@ pub fn fista(a: impl Into<Part>, b: &Array, weight: f64) -> Result<Solved, Solve
 
 /// The largest eigenvalue of a Hermitian operator and a vector that it belongs to, from `start` on.
 ///
+/// Of a start of which `A` makes zero the eigenvalue is 0, and no vector is left: the solution is zero.
+///
 /// # Errors
 /// As [`cg`]; [`SolveError::ZeroStart`].
 ///
