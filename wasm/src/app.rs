@@ -237,6 +237,7 @@ impl App {
                 lanes: self.lanes(),
                 marks: self.marks(),
                 at: self.at(),
+                finding: self.finding,
                 lit: self.lit(),
             },
         }

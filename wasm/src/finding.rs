@@ -1,6 +1,6 @@
 //! What a checker found, as the pictures show it: two commands and words.
 
-/// So many are listed with their sentences, and drawn one by one.
+/// So many are listed with their sentences.
 pub(crate) const LISTED: usize = 200;
 
 /// Two commands that nothing orders.

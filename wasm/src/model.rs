@@ -33,6 +33,8 @@ pub struct Model {
     pub listing: Option<Listing>,
     /// What the checker finds, by contract and with today's drivers.
     pub findings: [Vec<Finding>; 2],
+    /// Whether there may be more of them: not all are looked for.
+    pub is_cut: [bool; 2],
     /// How exact the times are: a unit in nanoseconds of which all are multiples.
     pub tick: i64,
     /// What was read and what was not, and the values that threads read, a line each.
@@ -91,8 +93,10 @@ impl Model {
     fn with(name: &str, trace: Trace, listed: Option<(Listing, Program)>) -> Model {
         let origin = timeline::origin(&trace);
         let rows = Rows::new(&trace, Shown { memory: true, ..Shown::default() });
-        let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
-        let mut findings = [found(Mode::Contract), found(Mode::Typical)];
+        let found = |mode| listed.as_ref().map(|(_, program)| looked_for(program, mode)).unwrap_or_default();
+        // One by one: a map over the modes would be of the checker, which traces alone do without.
+        let (contract, typical) = (found(Mode::Contract), found(Mode::Typical));
+        let (mut findings, is_cut) = ([contract.0, typical.0], [contract.1, typical.1]);
         for finding in findings.iter_mut().flatten() {
             finding.slices = timeline::links::ends(&rows, &trace, finding);
         }
@@ -107,7 +111,19 @@ impl Model {
             notes.push(Remark { holds: None, text });
         }
         let (name, origin) = (text::clean(name), text::clean(&origin));
-        Model { name, origin, rows, listing, findings, tick, notes, trace, told: Vec::new(), given: None }
+        Model {
+            name,
+            origin,
+            rows,
+            listing,
+            findings,
+            is_cut,
+            tick,
+            notes,
+            trace,
+            told: Vec::new(),
+            given: None,
+        }
     }
 
     /// What was read of what is shown: of an order that stands in place of the times what is true of it.
@@ -171,7 +187,12 @@ pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
 
 /// What the checker finds in a program, as pictures show it; nothing for one that is wrong in form.
 pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
-    let Ok(report) = hazard::check(program, mode) else { return Vec::new() };
+    looked_for(program, mode).0
+}
+
+/// The same, and whether there may be more.
+fn looked_for(program: &Program, mode: Mode) -> (Vec<Finding>, bool) {
+    let Ok(report) = hazard::check(program, mode) else { return <_>::default() };
     let shown = |(k, h): (usize, &hazard::Hazard)| Finding {
         first: h.first,
         second: h.second,
@@ -180,7 +201,7 @@ pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
         is_certain: h.certainty == Certainty::Must,
         slices: None,
     };
-    report.hazards.iter().enumerate().map(shown).collect()
+    (report.hazards.iter().enumerate().map(shown).collect(), !report.complete)
 }
 
 #[cfg(test)]
@@ -189,6 +210,20 @@ mod tests {
 
     const RACE: &str = "stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\n\
                         kernel scale on compute reads d writes d for 120us\nsync compute\n";
+
+    #[test]
+    fn a_list_that_is_cut_is_known_to_be() {
+        let found = |n: usize| {
+            let lines = "copy d <- x on a\nkernel k on b reads d for 2us\n".repeat(n);
+            let text = format!("stream a, b\npinned x 4KiB\ndevice d 4KiB\n{lines}sync a\nsync b\n");
+            looked_for(&Program::from_text(&text).unwrap(), Mode::Contract)
+        };
+        // Each copy with each kernel.
+        let (all, is_cut) = found(255);
+        assert_eq!((all.len(), is_cut), (255 * 255, false));
+        let (some, is_cut) = found(257);
+        assert_eq!((some.len(), is_cut), (1 << 16, true));
+    }
 
     #[test]
     fn a_program_is_simulated_checked_and_listed() {

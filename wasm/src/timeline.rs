@@ -178,6 +178,8 @@ pub struct Overlay<'a> {
     pub marks: &'a [i64],
     /// A chosen point in time.
     pub at: Option<i64>,
+    /// The chosen one of the findings.
+    pub finding: Option<usize>,
     /// Of each slice whether it was searched for; empty without a search.
     pub lit: &'a [bool],
 }

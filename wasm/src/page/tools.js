@@ -407,9 +407,9 @@ const tools = (view, place, alone, { module, examples }) => {
       if (told.past) setTimeout(() => view.look_back(), 50);
       if (typeof told.left === "number" && wholes.has(item)) read(told).catch((error) => refuse([`${error?.message ?? error}`]));
       text.told(told);
-      // Where the list of findings scrolls by itself the current one comes into sight.
+      // Where the list of findings scrolls by itself the current one comes into sight, with its orders.
       const [list, current] = [".sl-findings", "[data-finding][aria-current=true]"].map(part);
-      if (list.scrollHeight > list.clientHeight) current?.scrollIntoView({ block: "nearest" });
+      if (list.scrollHeight > list.clientHeight) current?.parentElement.scrollIntoView({ block: "nearest" });
       // A program that was just made is there to be edited.
       if (isMade) {
         isMade = false;

@@ -2,6 +2,7 @@
 //!
 //! Everything that a file says is set as text, never as markup.
 
+use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::program::Region;
 use spanlift::trace::Source;
@@ -377,7 +378,12 @@ impl Panels {
         let findings = app.findings();
         let badge = self.part(".sl-badge");
         badge.set_hidden(findings.is_empty());
-        badge.set_text_content(Some(&findings.len().to_string()));
+        let words = |n| {
+            let at_least =
+                if app.model.is_cut[usize::from(app.mode == Mode::Typical)] { "at least " } else { "" };
+            format!("{at_least}{}", grouped(n))
+        };
+        badge.set_text_content(Some(&words(findings.len())));
         let list = self.element("ul", "", "");
         if findings.is_empty() {
             let (words, is_well) = app.model.nothing_found(app.mode);
@@ -406,7 +412,7 @@ impl Panels {
             append(&list, &item);
         }
         if findings.len() > LISTED {
-            append(&list, &self.element("li", "", &format!("and {} more", findings.len() - LISTED)));
+            append(&list, &self.element("li", "", &format!("and {} more", words(findings.len() - LISTED))));
         }
         renew(&self.part(".sl-findings"), &list);
     }

@@ -4,8 +4,8 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 use spanlift::trace::{Flow, FlowKind, Kind, LaneKind};
 
-use super::{RULER, Timeline};
-use crate::finding::{Finding, LISTED};
+use super::{NARROW, RULER, Timeline};
+use crate::finding::Finding;
 use crate::rows::Rows;
 use crate::scene::{Rect, Scene, Shape, Stroke};
 
@@ -16,6 +16,9 @@ const fn many(kind: FlowKind) -> usize {
         _ => 16,
     }
 }
+
+/// Beyond so many findings their frames and zigzags hide what they are about.
+const MANY: usize = 8;
 
 /// How far a zigzag reaches into the slice where it begins.
 const INTO: f64 = 9.0;
@@ -177,10 +180,10 @@ fn clipped(path: &[Point], timeline: &Timeline<'_>) -> Vec<Vec<Point>> {
 
 /// Red outlines around both commands of each finding, and a zigzag between them.
 ///
-/// Of very many the outlines that are no wider than a line are drawn once a pixel, and zigzags where there are few of them, or between
-/// chosen slices.
+/// Of many, narrow slices have a line below them in place of the outline, once a pixel, and there are zigzags where few of them are in
+/// sight, or for the chosen one and between chosen slices.
 pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
-    let is_tangle = LISTED < timeline.findings.len();
+    let is_tangle = MANY < timeline.findings.len();
     let wide = pixel(scene.width) + 1;
     let mut drawn = vec![false; if is_tangle { wide * (pixel(timeline.height) + 1) } else { 0 }];
     // Of each slice whether it is in sight, once that is known: thousands of findings are about few of them.
@@ -201,11 +204,11 @@ pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
             }
             let Some((x0, x1, y, h)) = found else { continue };
             is_seen = true;
-            let place = wide * pixel(y) + pixel(x0);
-            if is_tangle
-                && x1 - x0 < 3.0
-                && drawn.get_mut(place).is_some_and(|is| std::mem::replace(is, true))
-            {
+            if is_tangle && x1 - x0 < NARROW {
+                let place = drawn.get_mut(wide * pixel(y) + pixel(x0));
+                if place.is_some_and(|is| !std::mem::replace(is, true)) {
+                    scene.add(Rect::filled(x0, y + h - 3.0, (x1 - x0).max(2.0), 3.0, red));
+                }
                 continue;
             }
             scene.add(Rect::framed(x0, y, (x1 - x0).max(3.0), h, Stroke::solid(red, 2.0)).rounded(2.0));
@@ -218,10 +221,14 @@ pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
     }
     let chosen = [timeline.selected, timeline.hovered];
     let is_chosen = |pair: &(u32, u32)| chosen.contains(&Some(pair.0)) || chosen.contains(&Some(pair.1));
-    if LISTED < left.len() {
-        left.retain(is_chosen);
+    // Two slices may be of several findings.
+    left.dedup();
+    if MANY < left.len() {
+        let finding = timeline.over.finding.and_then(|k| timeline.findings.get(k));
+        let pair = finding.and_then(|finding| ends(timeline.rows, timeline.trace, finding));
+        left.retain(|found| pair.map_or_else(|| is_chosen(found), |pair| pair == *found));
     }
-    left.into_iter().take(LISTED).for_each(|pair| joined(timeline, scene, pair));
+    left.into_iter().take(MANY).for_each(|pair| joined(timeline, scene, pair));
 }
 
 fn pixel(at: f64) -> usize {

@@ -25,7 +25,7 @@ fn the_race_looks_as_agreed() {
 
 /// Each of thousands of findings would be an outline and a zigzag: a picture of red that takes seconds.
 #[test]
-fn of_thousands_of_findings_each_is_seen_and_the_chosen_ones_are_joined() {
+fn of_thousands_of_findings_each_is_seen_with_what_it_is_about_and_the_chosen_one_is_joined() {
     let n = 3000;
     let lines: String = (0..n)
         .map(|k| {
@@ -44,7 +44,14 @@ fn of_thousands_of_findings_each_is_seen_and_the_chosen_ones_are_joined() {
         let (mut outlines, mut zigzags) = (Vec::new(), 0);
         for shape in app.scene().shapes {
             match shape {
-                Shape::Rect(rect) if rect.outline == Some(red) => outlines.push((rect.x, rect.y, rect.w)),
+                // Of a slice without room for a frame a line says so, which leaves most of it in its colour.
+                Shape::Rect(rect) if rect.fill == Some(red.color) => {
+                    assert!(rect.h < 4.0);
+                    outlines.push((rect.x, rect.y, rect.w));
+                }
+                Shape::Rect(rect) if rect.outline == Some(red) => {
+                    outlines.push((rect.x, rect.y, rect.w));
+                }
                 Shape::Path { stroke, .. } if stroke == red => zigzags += 1,
                 _ => {}
             }
@@ -63,7 +70,11 @@ fn of_thousands_of_findings_each_is_seen_and_the_chosen_ones_are_joined() {
     }
     assert!(app.select_finding(1500));
     let (_, zigzags) = count(&app);
-    assert!(0 < zigzags && zigzags <= crate::finding::LISTED, "{zigzags}");
+    assert!(0 < zigzags && zigzags <= 8, "{zigzags}");
+    // From afar it is the only one, whatever else its slices are about.
+    app.fit_all();
+    assert_eq!(count(&app).1, 1);
+    assert!(app.select_finding(1500));
     app.select(None);
     let (few, zigzags) = count(&app);
     assert!(0 < zigzags && zigzags < few.len(), "close by each is joined: {zigzags}, {}", few.len());
