@@ -1,6 +1,6 @@
 //! What happens within the chosen range of time, on the rows that it is about.
 
-use spanlift::trace::{FlowKind, Kind, LaneKind, StrId};
+use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, StrId};
 
 use super::App;
 use crate::details;
@@ -35,7 +35,7 @@ pub struct Total {
     pub busy: i64,
     /// The part of that during which the same device does work of another kind.
     pub overlap: i64,
-    /// Time in the range that host calls took which came back only when their work was done.
+    /// Time in the range that host calls took which came back only when their work was done, or had brought pageable memory.
     pub waited: i64,
 }
 
@@ -148,8 +148,7 @@ impl App {
         self.lanes().is_none_or(|(a, b)| (a..=b).contains(&(row as usize)))
     }
 
-    /// The time between two moments for which the call of a piece of work held the host, where it came back only when the
-    /// work was done.
+    /// The time between two moments for which the call of a piece of work held the host, where it did.
     fn waited(&self, k: u32, from: i64, to: i64) -> i64 {
         let slices = &self.model.trace.slices;
         let calls = self.calls().get_or_init(|| {
@@ -165,7 +164,13 @@ impl App {
         let Some((&start, &end)) = slices.start.get(call as usize).zip(slices.end.get(call as usize)) else {
             return 0;
         };
-        if end < slices.end[k as usize] { 0 } else { end.min(to).saturating_sub(start.max(from)).max(0) }
+        let k = k as usize;
+        // A copy of pageable memory holds the call that brings it piece by piece, and lets it go before the last has arrived.
+        let is_free = match slices.flags[k] & Slice::PAGEABLE {
+            0 => end < slices.end[k],
+            _ => end <= slices.start[k],
+        };
+        if is_free { 0 } else { end.min(to).saturating_sub(start.max(from)).max(0) }
     }
 }
 
@@ -369,7 +374,8 @@ mod tests {
                                 |f: &&spanlift::trace::Flow| f.kind == FlowKind::Launch && f.to as usize == k;
                             let call = trace.flows.iter().filter(is).min_by_key(|f| f.from)?.from as usize;
                             let (s, e) = (trace.slices.start[call], trace.slices.end[call]);
-                            (e >= trace.slices.end[k])
+                            let is_pageable = trace.slices.flags[k] & Slice::PAGEABLE != 0;
+                            (e >= trace.slices.end[k] || is_pageable && e > trace.slices.start[k])
                                 .then(|| (from..to).filter(|t| s <= *t && *t < e).count())
                         })
                         .map(|n| i64::try_from(n).unwrap())
@@ -384,6 +390,28 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&n| n > 0), "nothing was looked at: {seen:?}");
+    }
+
+    /// The documentation: a copy from pageable memory returns once all is in the staging buffer, which may not have reached the device.
+    #[test]
+    fn a_copy_of_pageable_memory_holds_the_host_though_it_ends_later() {
+        let held = |memory: &str| {
+            let text = format!("stream s\n{memory} x 64MiB\ndevice d 64MiB\ncopy d <- x on s\nsync s\n");
+            let item = crate::pack::PageItem::source("p", text, "h200-pcie5");
+            let mut app = App::new(Model::open(&item).unwrap(), Theme::LIGHT);
+            app.set_range(Some(app.model.extent()));
+            let slices = &app.model.trace.slices;
+            let call = slices.kind.iter().position(|&k| k == Kind::Call).unwrap();
+            let is_copy = |k: &usize| slices.kind[*k] == Kind::ToDevice;
+            let arrived = (0..slices.len()).filter(is_copy).map(|k| slices.end[k]).max().unwrap();
+            assert!(slices.end[call] < arrived, "the call returns before all has arrived");
+            let total =
+                *app.totals().unwrap().kinds.iter().find(|total| total.kind == Kind::ToDevice).unwrap();
+            (total.waited, slices.end[call] - slices.start[call])
+        };
+        let (waited, call) = held("pageable");
+        assert!(0 < waited && waited == call, "{waited} of {call}");
+        assert_eq!(held("pinned").0, 0);
     }
 
     /// A copy to one device while another computes overlaps nothing.
