@@ -122,7 +122,8 @@ impl TimeView {
     #[must_use]
     pub fn kept_near(&self, first: i64, last: i64) -> TimeView {
         let whole = TimeView::around(first, last, self.width_px);
-        if self.ns_per_px > whole.ns_per_px * 1.25 {
+        // An address says both ends in whole nanoseconds: the widest view is a little wider so.
+        if (self.ns_per_px - whole.ns_per_px * 1.25) * self.width_px > 1.0 {
             return whole.zoom(self.width_px / 2.0, 0.8);
         }
         let edge = self.width_px * 0.1;
@@ -183,6 +184,22 @@ mod tests {
                 view = next.kept_near(origin, origin + 5_000_000);
                 view = view.pan(random.below(100) as f64 - 50.0);
             }
+        }
+    }
+
+    /// An address has both ends in whole nanoseconds.
+    #[test]
+    fn the_widest_view_is_shown_again_by_its_ends() {
+        let mut random = Random(4);
+        for _ in 0..2000 {
+            let (first, last) = (0, 1 + i64::try_from(random.below(1 << 40)).unwrap());
+            let width = 100.0 + random.below(4000) as f64 / 8.0;
+            let whole = TimeView::around(first, last, width);
+            let at = random.below(100) as f64;
+            let widest = whole.zoom(at, 0.8).in_sight(first, last);
+            let again = TimeView::new(widest.start_ns(), widest.end_ns(), width).kept_near(first, last);
+            let off = [again.start_ns() - widest.start_ns(), again.end_ns() - widest.end_ns()];
+            assert!(off.iter().all(|off| off.abs() <= 1), "{last} on {width}: {off:?}");
         }
     }
 
