@@ -438,8 +438,9 @@ impl App {
             "n" | "N" if self.hits().is_some() => self.next_hit(!shift),
             "n" | "N" => self.next_finding(!shift),
             "r" | "R" => self.range_of_selected(),
-            "m" => self.mark(),
-            "M" => self.unmark(),
+            // The shift key, not the letter: that of a locked key is large without it.
+            "m" | "M" if shift => self.unmark(),
+            "m" | "M" => self.mark(),
             "g" | "G" => self.select_writer(),
             "]" => self.step_call(1),
             "[" => self.step_call(-1),

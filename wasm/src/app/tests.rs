@@ -333,6 +333,9 @@ fn every_key_of_the_table_does_something() {
     check("m", false, &|_, b| b.marks().len() == 1);
     check("M", true, &|_, b| b.marks().is_empty());
     check("Escape", false, &|_, b| b.selected().is_none());
+    // With the letters locked in capitals shift still says which of two is meant.
+    check("M", false, &|_, b| b.marks().len() == 1);
+    check("m", true, &|_, b| b.marks().is_empty());
     assert!(!app().key("x", false));
 }
 

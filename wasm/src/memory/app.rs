@@ -637,10 +637,9 @@ impl MemoryApp {
                 MoveKind::Naive => MoveKind::Aware,
                 _ => MoveKind::Naive,
             }),
-            ("]", _) => self.step_moment(1),
-            ("[", _) => self.step_moment(-1),
-            ("}", _) => self.step_moment(100),
-            ("{", _) => self.step_moment(-100),
+            // Of some keyboards shift makes another sign of them, of others it does not.
+            ("]" | "}", _) => self.step_moment(if shift || key == "}" { 100 } else { 1 }),
+            ("[" | "{", _) => self.step_moment(if shift || key == "{" { -100 } else { -1 }),
             ("Escape", _) => self.select(None),
             _ => return false,
         }

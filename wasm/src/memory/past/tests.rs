@@ -40,6 +40,19 @@ fn the_map_shows_what_was_there_at_each_moment() {
     assert_eq!(names(app.map()), names(&end), "the last moment is the end");
 }
 
+/// Shift makes a brace of a bracket on some keyboards, and on others leaves it one.
+#[test]
+fn with_shift_a_hundred_events_are_passed_on_any_keyboard() {
+    let Some(mut app) = app() else { return };
+    for (forth, back, shift) in [("]", "[", true), ("}", "{", true), ("}", "{", false)] {
+        app.go_to_moment(500);
+        app.key(forth, shift);
+        assert_eq!(app.over_time().unwrap().moment(), 600, "{forth}");
+        app.key(back, shift);
+        assert_eq!(app.over_time().unwrap().moment(), 500, "{back}");
+    }
+}
+
 #[test]
 fn the_stream_of_a_segment_can_be_read() {
     let Some(mut app) = app() else { return };
