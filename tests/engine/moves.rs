@@ -422,6 +422,39 @@ fn many_storages_go_as_one() {
     });
 }
 
+/// And a thousand that lie apart on the device are one list there and one transfer.
+#[test]
+fn many_storages_come_home_as_one() {
+    kit::alone(&[Config::under(Scheduler::Lazy)], |driver| {
+        let engine = engine();
+        let mut layout = Layout::new();
+        for k in 0..1000 {
+            let storage = layout.storage(&format!("w{k}"), cuda(0), Bytes(400)).expect("a new name");
+            let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 };
+            layout.tensor(&format!("column{k}"), storage, view).expect("inside");
+        }
+        let large = layout.storage("large", cuda(0), Bytes(5 << 20)).expect("a new name");
+        let view = View { dtype: Dtype::U8, shape: vec![5 << 20], strides: vec![1], offset: 0 };
+        layout.tensor("large", large, view).expect("inside");
+        let plan = layout.move_to(cpu()).expect("few runs");
+        let before = contents(&layout, 1);
+        let up = |bytes| Store::Device(engine.upload(engine.stream(), bytes).expect("up").share());
+        let mut stores: BTreeMap<String, Store<'_>> =
+            before.iter().map(|(name, bytes)| (name.clone(), up(bytes))).collect();
+        let n_calls = || driver.report().calls.values().sum::<u64>();
+        let start = n_calls();
+        let moved = engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
+        let n_calls = n_calls() - start;
+        // Most of them for the chunks of the large one.
+        assert!(n_calls < 200, "{n_calls} calls");
+        let routes: Vec<Route> = engine.explain_each().iter().map(|each| each.request.route).collect();
+        assert_eq!(routes, [Route::Down, Route::Within, Route::Down], "the large one by itself");
+        drop((stores, moved));
+        is_right(&engine, &plan, &before, "home");
+        assert!(driver.report().violations.is_empty());
+    });
+}
+
 /// Tensors that share an element each with the next, whose copies no one span has: within the device they go as a list, and within the
 /// host as one part of the plan.
 #[test]

@@ -298,29 +298,39 @@ impl Engine {
         views: Vec<(&DeviceSlice<T>, &mut [T])>,
         watch: Watch<'_>,
     ) -> Result<(), EngineError> {
+        let mut call = Call { is_list: true, ..Call::default() };
+        self.download_parts(stream, views, (&mut call, watch))?;
+        if call.moved.is_some() {
+            self.journal().called(call);
+        }
+        Ok(())
+    }
+
+    /// The same as a part of a call.
+    pub(super) fn download_parts<T: Pod>(
+        &self,
+        stream: &Stream,
+        views: Vec<(&DeviceSlice<T>, &mut [T])>,
+        (call, watch): (&mut Call, Watch<'_>),
+    ) -> Result<(), EngineError> {
         let total = views.iter().fold(0usize, |sum, (view, _)| sum.saturating_add(view.bytes()));
         let mut told = Several::of(watch, total);
-        let mut call = Call { is_list: true, ..Call::default() };
         let is_small = |view: &&DeviceSlice<T>| view.bytes() < APART;
         let is_many = FEWEST <= views.iter().filter(|(view, _)| is_small(view)).count();
         let mut group = Group::default();
         for (view, to) in views {
             if !(is_many && is_small(&view)) {
-                told.part(view.bytes(), |watch| self.download_one(stream, (view, to), watch, &mut call))?;
+                told.part(view.bytes(), |watch| self.download_one(stream, (view, to), watch, call))?;
                 continue;
             }
             if !group.has_room(view.bytes()) {
                 let full = std::mem::take(&mut group);
-                told.part(full.bytes, |watch| self.download_group(stream, full, watch, &mut call))?;
+                told.part(full.bytes, |watch| self.download_group(stream, full, watch, call))?;
             }
             group.count(view.bytes());
             group.views.push((view, to));
         }
-        told.part(group.bytes, |watch| self.download_group(stream, group, watch, &mut call))?;
-        if call.moved.is_some() {
-            self.journal().called(call);
-        }
-        Ok(())
+        told.part(group.bytes, |watch| self.download_group(stream, group, watch, call))
     }
 
     /// One of several that come home.

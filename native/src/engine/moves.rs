@@ -450,46 +450,80 @@ impl Engine {
         copies: &[&MoveCopy],
         (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
-        let (stream, plan) = (moving.stream, moving.plan);
         // By the storage that they come from.
         let mut of_storages: BTreeMap<&str, Vec<&MoveCopy>> = BTreeMap::new();
-        copies.iter().for_each(|copy| of_storages.entry(name_of(plan, copy)).or_default().push(copy));
-        for (name, of_storage) in of_storages {
+        copies.iter().for_each(|copy| of_storages.entry(name_of(moving.plan, copy)).or_default().push(copy));
+        let mut sources = Vec::with_capacity(of_storages.len());
+        for (name, copies) in of_storages {
             let Some(Store::Device(from)) = moving.stores.get(name) else { continue };
-            let from = from.clone();
             let bounds = |copy: &MoveCopy| copy.span.bounds().map_or(0..0, |(lo, hi)| lo..hi);
-            let in_order = InOrder::new(of_storage.iter().map(|copy| (bounds(copy), *copy)));
-            let mut window = Vec::new();
-            for stretch in stretches(of_storage.iter().map(|copy| &copy.span), GAP) {
+            let in_order = InOrder::new(copies.iter().map(|copy| (bounds(copy), *copy)));
+            sources.push((from.clone(), stretches(copies.iter().map(|copy| &copy.span), GAP), in_order));
+        }
+        let (mut window, mut together, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (from, stretches, copies) in &sources {
+            for stretch in stretches {
                 let mut start = stretch.start;
                 while start < stretch.end {
                     let end = stretch.end.min(start.saturating_add(WINDOW));
                     let part = from.part(unsigned(start)..unsigned(end));
                     let part = part.ok_or(EngineError::Argument("a plan whose copy leaves its block"))?;
-                    told.part(part.len(), |watch| {
-                        window.resize(part.len(), 0);
-                        let bytes = Bytes(window.len() as u64);
-                        let began = Instant::now();
-                        self.download_watched(stream, &part, &mut window, watch)?;
-                        call.stretch(Request::one(Route::Down, HostMemory::Pageable, bytes), began);
-                        let mut of_blocks: BTreeMap<usize, Vec<Strip<'_>>> = BTreeMap::new();
-                        for copy in in_order.within(start..end) {
-                            let strip = Strip::new(copy, &window, start, 0);
-                            of_blocks.entry(copy.allocation).or_default().push(strip);
-                        }
-                        for (allocation, strips) in of_blocks {
-                            if let Some(dst) = moving.host_of(allocation) {
-                                Strips::new(strips).lay_all(&self.inner().workers, dst);
-                            }
-                        }
-                        Ok(())
-                    })?;
+                    if WINDOW < bytes + (end - start) {
+                        self.bring(moving, &std::mem::take(&mut together), &mut window, (call, told))?;
+                        bytes = 0;
+                    }
+                    bytes += end - start;
+                    together.push(Home { part, start, copies });
                     start = end;
                 }
             }
         }
-        Ok(())
+        self.bring(moving, &together, &mut window, (call, told))
     }
+
+    /// Brings parts of storages, and lays what their copies are about into the allocations.
+    fn bring(
+        &self,
+        moving: &mut Moving<'_, '_>,
+        parts: &[Home<'_>],
+        window: &mut Vec<u8>,
+        (call, told): (&mut Call, &mut Several<'_>),
+    ) -> Result<(), EngineError> {
+        let n = parts.iter().map(|home| home.part.len()).sum();
+        told.part(n, |watch| {
+            window.resize(n, 0);
+            let (mut left, mut views) = (&mut window[..], Vec::with_capacity(parts.len()));
+            for Home { part, .. } in parts {
+                let to;
+                (to, left) = left.split_at_mut(part.len());
+                views.push((part, to));
+            }
+            self.download_parts(moving.stream, views, (call, watch))?;
+            let (mut left, mut of_blocks) = (&window[..], BTreeMap::<usize, Vec<Strip<'_>>>::new());
+            for Home { part, start, copies } in parts {
+                let src;
+                (src, left) = left.split_at(part.len());
+                for copy in copies.within(*start..start + signed(part.len())) {
+                    of_blocks.entry(copy.allocation).or_default().push(Strip::new(copy, src, *start, 0));
+                }
+            }
+            for (allocation, strips) in of_blocks {
+                if let Some(dst) = moving.host_of(allocation) {
+                    Strips::new(strips).lay_all(&self.inner().workers, dst);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A part of a storage on its way home.
+struct Home<'h> {
+    part: DeviceSlice<u8>,
+    /// Of the storage.
+    start: i64,
+    /// All that take bytes of the storage.
+    copies: &'h InOrder<&'h MoveCopy>,
 }
 
 /// Zeros in the host's memory, where it has as many.

@@ -232,8 +232,9 @@ impl Engine {
     }
 
     /// The same for each transfer of the last call, in their order: one, or of a move plan as many as it has stretches, those that go
-    /// together within the device as one, the first 4096 of them; of a list of copies those with a call each as one, and the others; of a
-    /// list that came home what went together, and the copies within the device before it. Pieces of no bytes have no call.
+    /// together within the device as one, the first 4096 of them; of a list of copies those with a call each as one, and the others; of
+    /// what comes home together, a list's or a plan's, the copies within the device, and then the transfer. Pieces of no bytes have no
+    /// call.
     pub fn explain_each(&self) -> Vec<Explain> {
         self.0.journal.last().each.iter().map(|done| self.done(done)).collect()
     }
