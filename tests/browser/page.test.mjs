@@ -449,6 +449,21 @@ test("a window that changes its size is filled again, and nothing is cut off", a
   await visit.close();
 });
 
+// A picture that is stretched, by half a pixel even, is blurred all over.
+test("pixels of the pictures are those of the screen, in any window", async () => {
+  for (const width of [1440, 1437, 1001, 798, 375]) {
+    const visit = await room.chromium.open(page, { width, height: 803 });
+    await harness.ready(visit.page);
+    const sizes = await visit.page.evaluate(() => [...document.querySelectorAll("canvas")].filter((canvas) => canvas.checkVisibility()).map((canvas) => {
+      const { width, height } = canvas.getBoundingClientRect();
+      return [canvas.className, canvas.width - width * devicePixelRatio, canvas.height - height * devicePixelRatio];
+    }));
+    assert.equal(sizes.length, 3);
+    for (const [name, ...off] of sizes) for (const pixels of off) assert.ok(Math.abs(pixels) < 0.05, `${name} of ${width}: ${pixels} pixels off`);
+    await visit.close();
+  }
+});
+
 test("the headings of the three parts stand beside each other", async () => {
   for (const width of [1024, 1600]) {
     const visit = await room.chromium.open(page, { width, height: 768 });

@@ -1,4 +1,4 @@
-//! Listens to pointer, wheel, keys, size and colour scheme, and hands what they mean to the viewer.
+//! Listens to pointer, wheel, keys and colour scheme, and hands what they mean to the viewer.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{
     AddEventListenerOptions, Element, Event, EventTarget, HtmlElement, HtmlSelectElement, KeyboardEvent,
-    MouseEvent, PointerEvent, ResizeObserver, WheelEvent,
+    MouseEvent, PointerEvent, WheelEvent,
 };
 
 use crate::entry::Viewer;
@@ -72,11 +72,6 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
             true
         })?;
     }
-    let observed = Rc::clone(shared);
-    let resized = Closure::<dyn FnMut()>::new(move || schedule(&observed));
-    let observer = ResizeObserver::new(resized.as_ref().unchecked_ref())?;
-    observer.observe(&plot);
-    resized.forget();
     Ok(())
 }
 

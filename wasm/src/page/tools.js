@@ -29,7 +29,15 @@ const mounted = (place, block, alone) => {
       part.setAttribute("aria-labelledby", `${part.id} ${place.id}`);
     }
   }
-  return mount(place, block, alone);
+  const [view, plot] = [mount(place, block, alone), place.querySelector(".sl-plot")];
+  // On another screen, or with another zoom, the same size has other pixels.
+  const sizes = new ResizeObserver(() => view.key("", false));
+  try {
+    sizes.observe(plot, { box: "device-pixel-content-box" });
+  } catch {
+    sizes.observe(plot);
+  }
+  return view;
 };
 
 /** A word of a search that is no part of its regular expression. */

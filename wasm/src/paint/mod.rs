@@ -97,6 +97,11 @@ impl Canvas {
         if self.element.height() != h {
             self.element.set_height(h);
         }
+        // Pixels of it are those of the screen, wherever the space for it ends; a hair more, since sizes are rounded down.
+        let style = self.element.style();
+        for (side, n) in [("width", w), ("height", h)] {
+            let _ = style.set_property(side, &format!("{}px", (f64::from(n) + 0.01) / ratio));
+        }
         // A transform of finite numbers is never refused.
         let _ = self.context.set_transform(ratio, 0.0, 0.0, ratio, 0.0, 0.0);
         Canvas::paint_with(&self.context, scene);

@@ -249,9 +249,6 @@ impl Panels {
         let Ok(canvas) = Canvas::new(self.part(".sl-legend canvas").unchecked_into()) else { return };
         scene.height = scene.height.max(1.0);
         canvas.paint(&scene, ratio);
-        let style = canvas.element.style();
-        let _ = style.set_property("width", &format!("{}px", scene.width));
-        let _ = style.set_property("height", &format!("{}px", scene.height));
     }
 
     fn names(&self, app: &App, item: usize) {
