@@ -10,12 +10,17 @@ import * as harness from "./harness.mjs";
 
 const room = harness.room();
 
-test("the documentation's example has two viewers in a page of its own", async () => {
+/** The documentation's example of a page of one's own. */
+async function embedded() {
   const made = join(room.files.folder, "made.html");
   // built with what all packages together ask for, as every test is: a package by itself would build the library anew
   await promisify(execFile)("cargo", ["build", "-q", "--workspace", "--example", "embed"], { cwd: harness.ROOT });
   await promisify(execFile)(join(harness.ROOT, "target/debug/examples/embed"), [made], { cwd: harness.ROOT });
-  const visit = await room.chromium.open(room.files.write("embed.html", harness.withFreshViewer(readFileSync(made, "utf8"))));
+  return harness.withFreshViewer(readFileSync(made, "utf8"));
+}
+
+test("the documentation's example has two viewers in a page of its own", async () => {
+  const visit = await room.chromium.open(room.files.write("embed.html", await embedded()));
   const places = visit.page.locator("[data-spanlift]");
   assert.equal(await places.count(), 2);
   for (let k = 0; k < 2; k += 1) {
@@ -29,6 +34,30 @@ test("the documentation's example has two viewers in a page of its own", async (
   await visit.page.mouse.move(400, 300);
   await visit.page.mouse.wheel(0, 200);
   await harness.eventually(() => visit.page.evaluate(() => scrollY > 100), "the wheel did not scroll the page");
+  await visit.close();
+});
+
+test("a finger over the picture scrolls the page around it, and once it was tapped its lanes", async () => {
+  const visit = await room.chromium.open(room.files.write("embed-touch.html", await embedded()), { width: 1100, height: 500, hasTouch: true });
+  const canvas = await harness.ready(visit.page.locator("[data-spanlift]").first());
+  const fingers = await visit.page.context().newCDPSession(visit.page);
+  const top = () => visit.page.evaluate(() => scrollY);
+  const drag = async () => {
+    const box = await canvas.boundingBox();
+    const touch = (type, ...at) => fingers.send("Input.dispatchTouchEvent", { type, touchPoints: at.map((y) => ({ x: box.x + 0.7 * box.width, y })) });
+    const from = Math.min(450, box.y + box.height - 20);
+    await touch("touchStart", from);
+    for (let k = 1; k <= 8; k += 1) await touch("touchMove", from - 15 * k);
+    await touch("touchEnd");
+  };
+  const before = await top();
+  await drag();
+  await harness.eventually(async () => (await top()) > before + 50, "the page does not scroll");
+  await canvas.tap();
+  const tapped = await top();
+  await drag();
+  await new Promise((wake) => setTimeout(wake, 300));
+  assert.equal(await top(), tapped, "the tapped viewer lets the finger go");
   await visit.close();
 });
 

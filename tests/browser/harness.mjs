@@ -92,8 +92,8 @@ function slowFrames(ms) {
   globalThis.requestAnimationFrame = (act) => setTimeout(() => frame(act), ms);
 }
 
-async function open(driven, path, { width = 1200, height = 800, colorScheme = "light", script } = {}) {
-  const context = await driven.newContext({ viewport: { width, height }, colorScheme });
+async function open(driven, path, { width = 1200, height = 800, colorScheme = "light", hasTouch = false, script } = {}) {
+  const context = await driven.newContext({ viewport: { width, height }, colorScheme, hasTouch });
   if (SLOW_FRAMES_MS > 0) await context.addInitScript(slowFrames, SLOW_FRAMES_MS);
   if (script) await context.addInitScript(script);
   const page = await context.newPage();
