@@ -479,6 +479,33 @@ test("keys of one letter are switched off, and others stay", async () => {
   await visit.close();
 });
 
+test("keys of one letter are found by their places where another script is written, and those for its own signs are nobody's", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const keyboard = await visit.page.context().newCDPSession(visit.page);
+  const press = async (key, code, modifiers = 0) => {
+    for (const type of ["keyDown", "keyUp"]) await keyboard.send("Input.dispatchKeyEvent", { type, key, code, modifiers, ...(type === "keyDown" ? { text: key } : {}) });
+  };
+  // Russian.
+  await press("ц", "KeyW");
+  const near = await until(canvas, (s) => s.end - s.start < whole.end - whole.start, "the key in the place of W does nothing");
+  // What other keyboards have in its place, and what is no letter there.
+  await press("z", "KeyW");
+  await press("ö", "Semicolon");
+  await press("ц", "KeyW", 2);
+  await visit.page.locator(".sl-search").focus();
+  await press("ц", "KeyW");
+  assert.equal(await visit.page.locator(".sl-search").inputValue(), "ц");
+  assert.deepEqual([(await state(canvas)).start, (await state(canvas)).end], [near.start, near.end]);
+  await visit.page.locator(".sl-plot").focus();
+  await press("Ф", "KeyA", 8);
+  await until(canvas, (s) => s.start < near.start - 0.3 * (near.end - near.start), "with shift it does not pan five times as far");
+  await press("у", "KeyE");
+  await harness.eventually(() => visit.page.locator(".sl-source").isVisible(), "the program is not edited");
+  await visit.close();
+});
+
 test("slices are saved for Perfetto with their times, and overlapping ones on tracks of their own", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);

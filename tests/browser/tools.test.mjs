@@ -576,7 +576,7 @@ test("what had the focus and is gone leaves it to the picture, and what scrolls 
   // The keys are a box of their own.
   await visit.page.keyboard.press("?");
   const list = visit.page.locator(".sl-keys").first();
-  await list.focus();
+  await has(".sl-keys");
   await visit.page.keyboard.press("ArrowDown");
   await visit.page.keyboard.press("PageDown");
   await harness.eventually(() => list.evaluate((element) => element.scrollTop > 100), "the list of keys does not scroll");
@@ -1187,6 +1187,17 @@ test("a range is as fast as the rates of its copies, and not as a length that th
   await visit.page.keyboard.press("ArrowRight");
   await says(visit.page.locator("[data-selection]"), /took\s+2 µs, 2\.784 µs by its rate\s+rate\s+1\.4 MB\/s/);
   await visit.close();
+});
+
+test("the first control that asks what if has the focus, whichever it is", async () => {
+  for (const [memory, name] of [["pageable", "pin"], ["pinned", "link"]]) {
+    const path = room.files.write(`${memory}.txt`, `stream s\n${memory} x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n`);
+    const visit = await room.chromium.open(await harness.viewed(room.files, `${memory}.html`, path));
+    await harness.ready(visit.page);
+    await visit.page.keyboard.press("i");
+    await harness.eventually(() => visit.page.evaluate((name) => document.activeElement.name === name, name), `${name} has no focus`);
+    await visit.close();
+  }
 });
 
 test("what would change nothing in a program is not offered", async () => {

@@ -511,7 +511,7 @@ const program = (view, place, second, packed) => {
     ask() {
       if (ask.hidden) return;
       ask.open = !ask.open;
-      (ask.open ? [...form.elements].find((control) => control.offsetWidth) : ask.firstElementChild).focus();
+      (ask.open ? [...form.elements].find((control) => control.name && control.offsetWidth) : ask.firstElementChild).focus();
     },
     /** Another item is shown. */
     opened() {

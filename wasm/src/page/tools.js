@@ -449,6 +449,8 @@ const tools = (view, place, alone, { module, examples }) => {
     },
     beside: second.toggle,
     edit: text.edit,
+    // It is the last part of the page, and longer than a low window: keys scroll it from the first on.
+    keys: () => part(".sl-keys").focus(),
   };
   place.addEventListener("click", (event) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
@@ -456,7 +458,7 @@ const tools = (view, place, alone, { module, examples }) => {
     // In a narrow page the picture of what was chosen stands above the list.
     if (event.target.closest?.("[data-finding], [data-order]")) [part(".sl-body").scrollTop, shows] = [0, null];
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "?": acts.keys, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);
@@ -493,6 +495,13 @@ const tools = (view, place, alone, { module, examples }) => {
   const letters = tellKeys(place);
   target.addEventListener("keydown", (event) => {
     const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
+    // Where another script is written a key of one letter is the one in its place.
+    const letter = /^Key(.)/.exec(event.code)?.[1];
+    if (letter && !types && event.key > "~" && !event.getModifierState("AltGraph")) {
+      event.stopImmediatePropagation();
+      if (!event.target.dispatchEvent(new KeyboardEvent("keydown", { key: letter, shiftKey: event.shiftKey, bubbles: true, cancelable: true }))) event.preventDefault();
+      return;
+    }
     // What scrolls by itself does so by keys while it has the focus.
     const scrolls = /^(Page|Arrow(Up|Down)$)/.test(event.key) && event.target.matches?.(`.sl-keys, .sl-code, .sl-right, .sl-stack${event.key[0] === "P" ? ", .sl-program" : ""}`) && event.target.scrollHeight > event.target.clientHeight;
     if (scrolls || (!letters.checked && !types && event.key.length === 1 && event.key !== " ")) event.stopImmediatePropagation();
@@ -500,7 +509,7 @@ const tools = (view, place, alone, { module, examples }) => {
   update();
 };
 
-const missing = (item) => `item ${item + 1} is not in the page: open its file first`;
+const missing = (item) => `${item >= 0 && item < 1e9 ? `item ${Math.floor(item) + 1}` : "what the address names"} is not in the page: open its file first`;
 
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
 const whole = (view, place, { arranged, search, find, second, text, refuse }) => {
@@ -511,6 +520,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
   const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", () => setTimeout(done), { once: true }));
   let first = view.times().join();
   const show = async (words) => {
+    refuse([]);
     const wanted = new URLSearchParams(words);
     const number = (name) => Number(wanted.get(name) || NaN);
     const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
