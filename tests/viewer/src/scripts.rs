@@ -39,8 +39,10 @@ pub(crate) fn all(root: &Path, minifier: &Minifier) -> Result<[(&'static str, St
         let path = folder.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let [style, body] = [read("viewer.css".to_owned())?, read("viewer.html".to_owned())?]
-        .map(|text| format!("{:?}", slim_script(&text)));
+    // Ends of lines are blanks between elements, and nothing between rules.
+    let style = slim_script(&read("viewer.css".to_owned())?).replace("}\n", "}");
+    let [style, body] =
+        [style, slim_script(&read("viewer.html".to_owned())?)].map(|text| format!("{text:?}"));
     let mut page = format!("const STYLE={style},BODY={body};\n");
     for source in SOURCES {
         page += &read(format!("{source}.js"))?;

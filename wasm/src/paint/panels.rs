@@ -375,11 +375,8 @@ impl Panels {
         let findings = app.findings();
         let badge = self.part(".sl-badge");
         badge.set_hidden(findings.is_empty());
-        let words = |n| {
-            let at_least =
-                if app.model.is_cut[usize::from(app.mode == Mode::Typical)] { "at least " } else { "" };
-            format!("{at_least}{}", grouped(n))
-        };
+        let is_cut = app.model.is_cut[usize::from(app.mode == Mode::Typical)];
+        let words = |n| format!("{}{}", if is_cut { "at least " } else { "" }, grouped(n));
         badge.set_text_content(Some(&words(findings.len())));
         let list = self.element("ul", "", "");
         if findings.is_empty() {
