@@ -237,13 +237,7 @@ impl View {
     /// Why there is none, in words.
     pub fn skeleton(&self) -> Result<(), JsValue> {
         second()?;
-        let item = {
-            let viewer = self.0.borrow();
-            let app = viewer.time().ok_or("no trace is shown")?;
-            let (from, to) = app.range().ok_or("no range is chosen")?;
-            let made = skeleton(&app.model.trace, from, to).map_err(|e| e.to_string())?;
-            PageItem::source(format!("range of {}", app.model.name), made.to_text(), "")
-        };
+        let item = cut_out(&self.0.borrow())?;
         self.opens(item)?;
         schedule(&self.0);
         Ok(())
@@ -335,9 +329,7 @@ impl View {
     /// What sets this snapshot and another apart, as JSON; nothing where one of them is none, or its past is not known.
     pub fn compared(&self, other: &View) -> Option<String> {
         second().ok()?;
-        let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
-        let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
-        Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))
+        set_apart(&mut self.0.borrow_mut(), &mut other.0.borrow_mut())
     }
 
     /// Chooses a range of time, on the rows from one to another where they are given; none where the ends are equal.
@@ -569,7 +561,26 @@ fn state(state: &State) -> Value {
     json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
 }
 
+// These three are of the second part of the module, and would be of the first where they are called if they were inlined there.
+
+/// A program of the range of a recorded trace that is chosen.
+#[inline(never)]
+fn cut_out(viewer: &Viewer) -> Result<PageItem, String> {
+    let app = viewer.time().ok_or("no trace is shown")?;
+    let (from, to) = app.range().ok_or("no range is chosen")?;
+    let made = skeleton(&app.model.trace, from, to).map_err(|e| e.to_string())?;
+    Ok(PageItem::source(format!("range of {}", app.model.name), made.to_text(), ""))
+}
+
+/// What sets two snapshots apart, as JSON.
+#[inline(never)]
+fn set_apart(a: &mut Viewer, b: &mut Viewer) -> Option<String> {
+    let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
+    Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))
+}
+
 /// The program that is shown, changed: the times as JSON, and an item that shows it.
+#[inline(never)]
 fn changed(viewer: &Viewer, changes: &str) -> Result<(Value, PageItem), String> {
     let words = |e: &dyn std::fmt::Display| e.to_string();
     let app = viewer.time().ok_or("no program is shown")?;
