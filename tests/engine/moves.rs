@@ -389,17 +389,23 @@ fn views_that_repeat_elements_cost_their_bytes() {
     });
 }
 
+/// A thousand small storages, of each the fourth column of a matrix of 10 x 10.
+fn columns(device: Device) -> Layout {
+    let mut layout = Layout::new();
+    for k in 0..1000 {
+        let storage = layout.storage(&format!("w{k}"), device, Bytes(400)).expect("a new name");
+        let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 };
+        layout.tensor(&format!("column{k}"), storage, view).expect("inside");
+    }
+    layout
+}
+
 /// A thousand small storages are one block and a few calls.
 #[test]
 fn many_storages_go_as_one() {
     kit::alone(&[Config::under(Scheduler::Lazy)], |driver| {
         let engine = engine();
-        let mut layout = Layout::new();
-        for k in 0..1000 {
-            let storage = layout.storage(&format!("w{k}"), cpu(), Bytes(400)).expect("a new name");
-            let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 };
-            layout.tensor(&format!("column{k}"), storage, view).expect("inside");
-        }
+        let layout = columns(cpu());
         let plan = layout.move_to(cuda(0)).expect("few runs");
         let before = contents(&layout, 1);
         let mut host = before.clone();
@@ -427,12 +433,7 @@ fn many_storages_go_as_one() {
 fn many_storages_come_home_as_one() {
     kit::alone(&[Config::under(Scheduler::Lazy)], |driver| {
         let engine = engine();
-        let mut layout = Layout::new();
-        for k in 0..1000 {
-            let storage = layout.storage(&format!("w{k}"), cuda(0), Bytes(400)).expect("a new name");
-            let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 };
-            layout.tensor(&format!("column{k}"), storage, view).expect("inside");
-        }
+        let mut layout = columns(cuda(0));
         let large = layout.storage("large", cuda(0), Bytes(5 << 20)).expect("a new name");
         let view = View { dtype: Dtype::U8, shape: vec![5 << 20], strides: vec![1], offset: 0 };
         layout.tensor("large", large, view).expect("inside");
