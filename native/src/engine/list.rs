@@ -330,6 +330,9 @@ impl Engine {
             group.count(view.bytes());
             group.views.push((view, to));
         }
+        if group.views.is_empty() {
+            return Ok(());
+        }
         told.part(group.bytes, |watch| self.download_group(stream, group, watch, call))
     }
 
