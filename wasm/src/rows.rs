@@ -15,7 +15,7 @@ use arrows::Arrows;
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, StrId, Trace};
 pub use track::Track;
-pub(crate) use track::first_where;
+pub(crate) use track::{first_where, order, sorted};
 
 use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
@@ -492,21 +492,10 @@ fn regrouped(trace: &Trace, streams: &[Draft], group: Group) -> Vec<Draft> {
     made.into_iter().map(|(_, draft)| draft).collect()
 }
 
-/// The order of slices on a track: by start; of those that start together an empty one first, then the longest.
-///
-/// So a slice stands before what is nested in it, and a moment before what begins at it does not look nested.
-pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>, u32) {
-    let (start, end) = (trace.slices.start[k as usize], trace.slices.end[k as usize]);
-    (start, end > start, std::cmp::Reverse(end), k)
-}
-
 /// Puts each slice on the first track that is free when it begins.
-pub(crate) fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
+pub(crate) fn tracks(trace: &Trace, slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
-    // Files have most lanes in order; to see that takes a fraction of sorting.
-    if !slices.is_sorted_by_key(|&k| order(trace, k)) {
-        slices.sort_by_key(|&k| order(trace, k));
-    }
+    let slices = sorted(trace, slices);
     let mut tracks: Vec<Vec<u32>> = Vec::new();
     let mut free = Free::default();
     for k in slices {

@@ -56,7 +56,12 @@ fn plain(digits: &[u8], shift: usize) -> Option<u64> {
         return None;
     }
     let value = number(whole, 0)?;
-    if decimals.is_empty() { value.checked_mul(POWERS.get(shift).copied()?) } else { number(decimals, value) }
+    if !decimals.is_empty() {
+        return number(decimals, value);
+    }
+    let power = POWERS.get(shift).copied()?;
+    // Of what is short, the product always fits: whether one does takes WebAssembly all 128 bits of it.
+    if value >> 54 == 0 { Some(value * power) } else { value.checked_mul(power) }
 }
 
 const POWERS: [u64; 4] = [1, 10, 100, 1000];

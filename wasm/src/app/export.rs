@@ -3,7 +3,7 @@
 use spanlift::trace::{LaneKind, Slice};
 
 use super::App;
-use crate::rows::{Rows, order};
+use crate::rows::{Rows, sorted};
 use crate::theme::kind_name;
 
 /// The columns of [`App::csv`].
@@ -34,8 +34,7 @@ impl App {
                 && self.is_chosen(self.model.rows.place(k).0)
                 && !self.is_engine(i)
         };
-        let mut chosen: Vec<u32> = (0u32..).take(slices.len()).filter(is_chosen).collect();
-        chosen.sort_by_key(|&k| order(&self.model.trace, k));
+        let chosen = sorted(&self.model.trace, (0u32..).take(slices.len()).filter(is_chosen).collect());
         let mut csv = HEAD.to_owned();
         for k in chosen {
             self.record(&mut csv, k as usize);

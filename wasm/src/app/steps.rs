@@ -217,9 +217,7 @@ impl App {
                 Some(c) if times[c].call.is_some() => self.is_made(c, at, times),
                 _ => slices.start[k as usize] <= at,
             };
-            let mut list: Vec<u32> = left.filter(is_called).copied().collect();
-            list.sort_by_key(|&k| crate::rows::order(&self.model.trace, k));
-            for k in list {
+            for k in crate::rows::sorted(&self.model.trace, left.filter(is_called).copied().collect()) {
                 let start = slices.start[k as usize];
                 let name = text::clean(self.model.trace.strings.get(slices.name[k as usize]));
                 if start <= at {

@@ -6,7 +6,7 @@ use spanlift::trace::{Kind, LaneKind, StrId};
 
 use super::filter::Filter;
 use super::{App, Totals};
-use crate::rows::{Rows, order};
+use crate::rows::{Rows, order, sorted};
 use crate::text;
 use crate::theme::kind_name;
 use crate::timeline::RULER;
@@ -275,13 +275,7 @@ impl App {
             (wanted.is_empty() || wanted.get(which[k] as usize) == Some(&true)) && filter.holds(trace, k)
         };
         let lit: Vec<bool> = (0..slices.len()).map(is_wanted).collect();
-        let by_time = self.tools.by_time.get_or_init(|| {
-            let mut all: Vec<u32> = (0u32..).take(slices.len()).collect();
-            if !all.is_sorted_by_key(|&k| order(trace, k)) {
-                all.sort_by_key(|&k| order(trace, k));
-            }
-            all
-        });
+        let by_time = self.tools.by_time.get_or_init(|| sorted(trace, (0u32..).take(slices.len()).collect()));
         let is_hit = |&k: &u32| {
             let lane = trace.lanes.get(slices.lane[k as usize] as usize);
             lit[k as usize]

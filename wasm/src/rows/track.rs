@@ -34,6 +34,46 @@ fn length(slices: &Slices, k: u32) -> (i64, Reverse<u32>) {
     (slices.end[k as usize].saturating_sub(slices.start[k as usize]), Reverse(k))
 }
 
+/// The order of slices on a track: by start; of those that start together an empty one first, then the longest.
+///
+/// So a slice stands before what is nested in it, and a moment before what begins at it does not look nested.
+pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>, u32) {
+    let (start, end) = (trace.slices.start[k as usize], trace.slices.end[k as usize]);
+    (start, end > start, std::cmp::Reverse(end), k)
+}
+
+/// Slices in that order.
+///
+/// Lanes, and what several of them have together, come in a few runs that are in order: these are merged, two by two.
+pub(crate) fn sorted(trace: &Trace, mut slices: Vec<u32>) -> Vec<u32> {
+    let key = |k: u32| order(trace, k);
+    let mut ends: Vec<usize> = slices
+        .windows(2)
+        .enumerate()
+        .filter(|(_, pair)| key(pair[1]) < key(pair[0]))
+        .map(|(at, _)| at + 1)
+        .chain([slices.len()])
+        .collect();
+    let mut merged = if ends.len() > 1 { slices.clone() } else { Vec::new() };
+    while ends.len() > 1 {
+        let mut from = 0;
+        for pair in ends.chunks(2) {
+            let (half, end) = (pair[0], pair[pair.len() - 1]);
+            let (mut left, mut right) = (from, half);
+            for next in &mut merged[from..end] {
+                let is_left = right == end || left < half && key(slices[left]) < key(slices[right]);
+                let at = if is_left { &mut left } else { &mut right };
+                *next = slices[*at];
+                *at += 1;
+            }
+            from = end;
+        }
+        ends = ends.chunks(2).map(|pair| pair[pair.len() - 1]).collect();
+        std::mem::swap(&mut slices, &mut merged);
+    }
+    slices
+}
+
 impl Track {
     /// The track of these slices.
     pub(crate) fn new(trace: &Trace, slices: Vec<u32>) -> Track {
@@ -89,6 +129,31 @@ pub(crate) fn first_where(n: usize, from: usize, mut step: usize, is: impl Fn(us
 mod tests {
     use super::*;
     use crate::testing::Random;
+
+    #[test]
+    fn runs_are_merged_into_one_order() {
+        for seed in 0..300 {
+            let mut random = Random(seed);
+            let mut trace = Trace::default();
+            let n = random.below(200);
+            for _ in 0..n {
+                let start = i64::try_from(random.below(1 + n / 4)).unwrap();
+                trace.slices.start.push(start);
+                trace.slices.end.push(start + i64::try_from(random.below(3)).unwrap());
+            }
+            let mut slices: Vec<u32> = (0..).take(trace.slices.start.len()).collect();
+            match seed % 4 {
+                0 => {}
+                1 => slices.sort_by_key(|&k| Reverse(order(&trace, k))),
+                2 => slices.sort_by_key(|&k| order(&trace, k)),
+                // In a few runs.
+                _ => slices.sort_by_key(|&k| (u64::from(k) % (1 + seed % 7), order(&trace, k))),
+            }
+            let mut expected = slices.clone();
+            expected.sort_by_key(|&k| order(&trace, k));
+            assert_eq!(sorted(&trace, slices), expected, "seed {seed}");
+        }
+    }
 
     #[test]
     fn galloping_is_searching() {
