@@ -78,7 +78,7 @@ pub struct Watch<'a> {
     /// It stands in the middle of the transfer: transfers that it asks an engine for are refused, and it must not wait for a thread that
     /// waits for an engine. Threads are started for a large transfer that tells somebody, so that none of a pool's calls this.
     pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
-    /// Set to stop: what is in flight is waited for, then the transfer ends with [`EngineError::Cancelled`].
+    /// Set to stop: what is in flight is waited for, then the transfer ends with [`EngineError::Cancelled`], unless all bytes were told.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -134,13 +134,15 @@ impl<'a> Several<'a> {
             self.total = total.saturating_add(n);
             return Ok(());
         };
-        if all.is_cancelled() {
+        // Of a part without bytes there is nothing to be stopped.
+        if n > 0 && all.is_cancelled() {
             return Err(EngineError::Cancelled);
         }
-        let progress = |done: usize, _: usize| {
+        let progress = |done: usize, of: usize| {
             if let Some(progress) = all.progress {
-                // What lies between tensors comes along and is nobody's.
-                progress(before.saturating_add(done.min(n)), total);
+                // What lies between tensors comes along and is nobody's; until it has come, something is left.
+                let own = if done < of { done.min(n.saturating_sub(1)) } else { n };
+                progress(before.saturating_add(own), total);
             }
         };
         let is_told = all.progress.is_some();
@@ -227,9 +229,9 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether to go on, looked at before each chunk.
+    /// Whether to go on, looked at before each chunk. Who stops it where it tells of all bytes has them.
     fn goes_on(&self) -> bool {
-        if self.watch.is_cancelled() {
+        if self.watch.is_cancelled() && self.done.load(Ordering::Relaxed) < self.total {
             self.fail(EngineError::Cancelled);
         }
         !self.stop.load(Ordering::Acquire)
