@@ -212,10 +212,13 @@ fn stack(table: &Table, span: u32) -> Option<&str> {
 
 /// `train.py(212): step` as `train.py:212 step`, unless it is a library's.
 fn own_line(frame: &str) -> Option<String> {
-    let (file, rest) = frame.trim().split_once(".py(")?;
-    let (number, function) = rest.split_once(')')?;
+    let frame = frame.trim();
+    // Older notebooks have no file for a cell.
+    let end = if frame.starts_with("<ipython-input-") { ">(" } else { ".py(" };
+    let (file, rest) = frame.split_at(frame.find(end)? + end.len() - 1);
+    let (number, function) = rest.strip_prefix('(')?.split_once(')')?;
     let function = function.trim_start_matches(':').trim();
-    (!is_library(file)).then(|| format!("{file}.py:{number} {function}").trim_end().to_owned())
+    (!is_library(file)).then(|| format!("{file}:{number} {function}").trim_end().to_owned())
 }
 
 /// Whether a file of Python is of a library rather than of the program: by the folders that it lies in, whole names of which are
@@ -253,6 +256,11 @@ mod tests {
             ("/x/my-site-packages/a.py(1): f", Some("/x/my-site-packages/a.py:1 f")),
             ("/x/mylib/python/a.py(1): f", Some("/x/mylib/python/a.py:1 f")),
             ("/x/torch.py(1): f", Some("/x/torch.py:1 f")),
+            ("/tmp/ipykernel_7/12.py(3): <module>", Some("/tmp/ipykernel_7/12.py:3 <module>")),
+            ("<ipython-input-7-0c9e5b>(12): train", Some("<ipython-input-7-0c9e5b>:12 train")),
+            ("<ipython-input-7-0c9e5b>", None),
+            ("<string>(2): __init__", None),
+            ("<frozen importlib._bootstrap>(241): _call", None),
             ("<built-in method item of Tensor object at 0x7f>", None),
             ("nn.Module: Linear_0", None),
         ] {

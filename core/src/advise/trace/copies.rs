@@ -50,10 +50,10 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         named.copies.push(Copied { op: index, call: call_index, bytes: bytes.into() });
     }
     let pinned_rate = pinned_rates(scene, &mut groups);
-    let behind = scene.replay.waits_behind();
+    let (behind, in_front) = (scene.replay.waits_behind(), scene.replay.in_front());
     for (name, named) in &by_name {
         let name = table.strings.get(*name);
-        holds_the_host(scene, name, named, &pinned_rate, &behind);
+        holds_the_host(scene, name, named, &pinned_rate, (&behind, &in_front));
         small(scene, name, named);
     }
 }
@@ -64,7 +64,7 @@ fn holds_the_host(
     name: &str,
     named: &Named,
     rates: &BTreeMap<Group, Rate>,
-    behind: &BTreeMap<u32, u32>,
+    (behind, in_front): (&BTreeMap<u32, u32>, &[[i64; 2]]),
 ) {
     let table = scene.table;
     let interval = |op: u32| table.spans.interval(table.ops[op as usize].span);
@@ -80,9 +80,11 @@ fn holds_the_host(
         let (_, at) = calls.entry(copy.call).or_insert((copy.op, (start, end)));
         *at = (at.0.min(start), at.1.max(end));
     }
-    let (mut cases, mut sums): (Vec<Case>, [i128; 3]) = (Vec::new(), [0; 3]);
+    let (mut cases, mut sums, mut queued): (Vec<Case>, [i128; 3], [i128; 2]) = Default::default();
     for (&call, &(op, at)) in &calls {
         let parts = host_parts(call_of(call), at);
+        let until = |end: i64| host_parts(call_of(call), (end.min(at.0), at.1))[0];
+        queued.iter_mut().zip(in_front[op as usize]).for_each(|(sum, end)| *sum += until(end));
         sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         cases.push(Case {
             call: Some(table.calls[call as usize].span),
@@ -96,9 +98,14 @@ fn holds_the_host(
     let hold = if held.len() == 1 { "holds" } else { "hold" };
     let bytes: i128 = held.iter().map(|copy| copy.bytes).sum();
     let title = format!("{copies} `{name}` of {} {hold} the host {}", size(bytes), time(all));
+    // Told where it explains most of the wait; the rest is the launch, or what the file does not tell.
+    let waiting = match queued {
+        [own, _] if before < 2 * own => ", waiting for what stands in front of it on the stream",
+        [_, all] if before < 2 * all => ", waiting for what another stream has to do first",
+        _ => "",
+    };
     let mut why = format!(
-        "the host is in the call {} before the copy begins, waiting for what stands in front of it on the stream, {} \
-         while it runs and {} after it",
+        "the host is in the call {} before the copy begins{waiting}, {} while it runs and {} after it",
         time(before),
         time(during),
         time(after)
@@ -229,4 +236,60 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
             .to_owned(),
     };
     scene.note(cases, words, change);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::advise::trace::findings;
+    use crate::trace::analysis::Order;
+    use crate::trace::table::Scan;
+
+    /// What is said of a call [0, 900) whose copy runs [880, 890) on stream 7, behind a kernel on a stream that ends at `end`;
+    /// between their launches stands a call of this name.
+    fn said(stream: u32, end: i64, between: &str) -> String {
+        let one = |cat: &str, name: &str, ts: i64, dur: i64, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+            )
+        };
+        // Two short ones first, which show what a launch takes.
+        let kernels =
+            [(-300, 10), (-200, 10), (-90, end + 80)].into_iter().zip(1..).flat_map(|((at, dur), k)| {
+                let args = format!(r#""device":0,"stream":{stream},"correlation":{k}"#);
+                [
+                    one("cuda_runtime", "cudaLaunchKernel", at, 9, &format!(r#""correlation":{k}"#)),
+                    one("kernel", "k", at + 10, dur, &args),
+                ]
+            });
+        let copy = r#""device":0,"stream":7,"correlation":5,"bytes":4"#;
+        let events = kernels.chain([
+            one("cuda_runtime", between, -20, 9, ""),
+            one("cuda_runtime", "cudaMemcpyAsync", 0, 900, r#""correlation":5"#),
+            one("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 880, 10, copy),
+        ]);
+        let events: Vec<String> = events.collect();
+        let mut scan = Scan::new();
+        scan.feed(format!("[{}]", events.join(",")).as_bytes()).unwrap();
+        let table = scan.finish().unwrap();
+        let found = findings(&table, &Order::of(&table)).findings;
+        found.into_iter().find(|finding| finding.rule == "hidden-sync").unwrap().why
+    }
+
+    #[test]
+    fn what_a_copy_waits_for_is_told_where_that_takes_most_of_the_wait() {
+        let check = |stream, end, between, waiting: &str| {
+            let expected = format!(
+                "the host is in the call 880.000 us before the copy begins{waiting}, 10.000 us while it runs and 10.000 us \
+                 after it"
+            );
+            assert_eq!(said(stream, end, between), expected, "{stream} {end} {between}");
+        };
+        for end in [441, 880, 885] {
+            check(7, end, "cudaEventRecord", ", waiting for what stands in front of it on the stream");
+        }
+        check(8, 875, "cudaStreamWaitEvent", ", waiting for what another stream has to do first");
+        for (stream, end) in [(7, 440), (7, 0), (7, -10), (8, 875)] {
+            check(stream, end, "cudaEventRecord", "");
+        }
+    }
 }

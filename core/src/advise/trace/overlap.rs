@@ -101,11 +101,13 @@ fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Grou
     let words = Words {
         rule: "missed-overlap",
         title: format!(
-            "{} {} on {} run {} without a kernel beside them",
+            "{} {} on {} {} {} without a kernel beside {}",
             counted(cases.len(), "copy", "copies"),
             word(direction),
             table.device_name(device),
-            time(all)
+            if cases.len() == 1 { "runs" } else { "run" },
+            time(all),
+            if cases.len() == 1 { "it" } else { "them" }
         ),
         why: told.join("; "),
         change: "three conditions: pinned host memory, a stream that runs no kernels, a free copy engine. Copy the next \

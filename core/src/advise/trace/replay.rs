@@ -166,6 +166,21 @@ impl Replay {
         behind.filter_map(|(k, call)| Some((call.waits_for?, k))).collect()
     }
 
+    /// When all that stands before each operation on its stream had ended, and with it what its stream was told to wait for.
+    pub(super) fn in_front(&self) -> Vec<[i64; 2]> {
+        let mut found = vec![[i64::MIN; 2]; self.ops.len()];
+        let end = |op: u32| sum(self.ops[op as usize].begin, self.ops[op as usize].len);
+        for queue in &self.queues {
+            let mut own = i64::MIN;
+            for &op in queue {
+                let on = self.ops[op as usize].waits_for;
+                found[op as usize] = [own, on.map_or(own, |on| own.max(end(on)))];
+                own = own.max(end(op));
+            }
+        }
+        found
+    }
+
     /// Runs it and gives the time from the first start to the last end.
     ///
     /// # Cost
