@@ -69,6 +69,18 @@ fn an_operator_runs_on_a_device() {
     );
 }
 
+/// What elements go around by is no length: it may be more than any dimension is long.
+#[test]
+fn elements_roll_by_any_number() {
+    let folder = folder("operator-roll");
+    for (by, expected) in [("5000000", [2.0, 3.0, 1.0]), ("-5000000", [3.0, 1.0, 2.0])] {
+        let script = format!("operator\ninput [1, 2, 3]\nA = roll(x, {by}).over(f64[x=3])\n");
+        std::fs::write(folder.join("a.txt"), script).unwrap();
+        let operator = told(&spanlift(&folder, &["run", "a.txt", "--on", "cpu", "--format", "json"]));
+        assert_eq!(operator["result"], json!(expected.map(|y| [y, 0.0])), "{by}");
+    }
+}
+
 #[test]
 fn json_is_taken_as_well() {
     let folder = folder("operator-json");
@@ -137,6 +149,12 @@ fn what_is_wrong_is_one_line_with_its_place() {
         ("operator\nA = nonsense(x)\n", "error: a.txt: line 2, column 5: "),
         ("{\"operator\": 1}", "error: a.txt: schema_version: "),
         ("operator\nA = identity.over(f64[x=0])\n", "error: a.txt: "),
+        // What is the last dimension lies inside of the windows.
+        (
+            "operator\nA = unblocks(x=[5, 3, 2]).over(f64[x=2, x1=3])\n",
+            "error: a.txt: line 2, column 5: `Unblocks(x:3/2)`: f64[x,x1]@cpu has no `x1` that counts windows of `x` in front of \
+             their elements",
+        ),
     ] {
         std::fs::write(folder.join("a.txt"), text).unwrap();
         for verb in ["check", "run", "view"] {

@@ -316,13 +316,16 @@ impl<'c, 't> Args<'c, 't> {
                 let [dim, keep, n] = self.of("(DIM, [0, 2, 4..8], SIZE)")?;
                 movement(embed(self.dim(dim)?, self.scope.wholes(keep)?, self.scope.size(n)?))
             }
-            "pad" | "crop" | "roll" | "repeat" => {
+            "roll" => {
+                let [dim, by] = self.of("(DIM, INT)")?;
+                movement(roll(self.dim(dim)?, self.scope.whole(by)?))
+            }
+            "pad" | "crop" | "repeat" => {
                 let [dim, n] = self.of("(DIM, SIZE)")?;
                 let (dim, n) = (self.dim(dim)?, self.scope.size(n)?);
                 movement(match self.name {
                     "pad" => pad(dim, n),
                     "crop" => crop(dim, n),
-                    "roll" => roll(dim, n),
                     _ => repeat(dim, n),
                 })
             }

@@ -532,8 +532,12 @@ impl Movement {
         };
         for ((window, size), count) in windows.iter().zip(sizes).zip(&counts) {
             let axis = dims.iter().position(|(n, _)| n == count);
-            let axis =
-                axis.ok_or_else(|| self.wrong(format!("{space} has no `{count}` for `{}`", window.dim)))?;
+            let axis = axis.ok_or_else(|| {
+                let dim = &window.dim;
+                self.wrong(format!(
+                    "{space} has no `{count}` that counts windows of `{dim}` in front of their elements"
+                ))
+            })?;
             dims[axis] = (window.dim.parse()?, *size);
         }
         let whole = space.with_dims(dims)?;
