@@ -226,7 +226,19 @@ struct Reader<'a> {
 type Read<T> = Result<T, &'static str>;
 
 impl<'a> Reader<'a> {
+    #[inline(always)]
     fn number(&mut self) -> Read<u64> {
+        match self.rest {
+            &[byte, ref rest @ ..] if byte < 0x80 => {
+                self.rest = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    /// A number of several bytes.
+    fn long_number(&mut self) -> Read<u64> {
         let mut n = 0u64;
         for (k, &byte) in self.rest.iter().enumerate().take(10) {
             // The tenth byte has the last bit alone.
@@ -276,13 +288,19 @@ impl<'a> Reader<'a> {
         list.get(place).copied().ok_or("a kind that is none")
     }
 
-    fn column<T>(&mut self, n: usize, mut entry: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+    fn column<T: Clone>(
+        &mut self,
+        n: usize,
+        blank: T,
+        mut entry: impl FnMut(&mut Self) -> Read<T>,
+    ) -> Read<Vec<T>> {
         if n > self.rest.len() {
             return Err("the columns end here");
         }
-        let mut column = Vec::with_capacity(n);
-        for _ in 0..n {
-            column.push(entry(self)?);
+        // Filled in place, since the module has a call for each that is pushed.
+        let mut column = vec![blank; n];
+        for place in &mut column {
+            *place = entry(self)?;
         }
         Ok(column)
     }
@@ -321,7 +339,7 @@ impl<'a> Reader<'a> {
         for _ in 0..n {
             let text = self.text()?;
             // Arguments are hardly ever the same twice.
-            let is_object = text.starts_with(['{', '@']);
+            let is_object = matches!(text.as_bytes(), [b'{' | b'@', ..]);
             self.texts.push(if is_object { trace.strings.push(text) } else { trace.strings.intern(text) });
         }
         self.lanes(&mut trace)?;
@@ -355,36 +373,36 @@ impl<'a> Reader<'a> {
         let n_lanes = trace.lanes.len();
         let slices = &mut trace.slices;
         let mut before = 0;
-        slices.start = self.column(n, |r| {
+        slices.start = self.column(n, 0, |r| {
             before = r.after(before)?;
             Ok(before)
         })?;
         let mut k = 0;
         let starts = &slices.start;
-        slices.end = self.column(n, |r| {
+        slices.end = self.column(n, 0, |r| {
             let end = r.after(starts[k])?;
             k += 1;
             if end < starts[k - 1] { Err("a slice that ends before it begins") } else { Ok(end) }
         })?;
-        slices.lane = self.column(n, |r| {
+        slices.lane = self.column(n, 0, |r| {
             let lane: u32 = r.small()?;
             if (lane as usize) < n_lanes { Ok(lane) } else { Err("a lane that is not there") }
         })?;
-        slices.kind = self.column(n, |r| r.one_of(&KINDS))?;
-        slices.flags = self.column(n, Reader::small)?;
-        slices.bytes = self.column(n, Reader::small)?;
-        slices.command = self.column(n, |r| Ok(r.small::<u32>()?.wrapping_sub(1)))?;
+        slices.kind = self.column(n, Kind::Other, |r| r.one_of(&KINDS))?;
+        slices.flags = self.column(n, 0, Reader::small)?;
+        slices.bytes = self.column(n, 0, Reader::small)?;
+        slices.command = self.column(n, 0, |r| Ok(r.small::<u32>()?.wrapping_sub(1)))?;
         let mut before = 0;
-        slices.correlation = self.column(n, |r| {
+        slices.correlation = self.column(n, 0, |r| {
             if r.number()? == 0 {
                 return Ok(Slice::NO_CORRELATION);
             }
             before = r.after(before)?;
             Ok(before)
         })?;
-        slices.name = self.column(n, Reader::id)?;
-        slices.cat = self.column(n, Reader::id)?;
-        slices.args = self.column(n, Reader::id)?;
+        slices.name = self.column(n, StrId::EMPTY, Reader::id)?;
+        slices.cat = self.column(n, StrId::EMPTY, Reader::id)?;
+        slices.args = self.column(n, StrId::EMPTY, Reader::id)?;
         Ok(())
     }
 
