@@ -69,9 +69,10 @@ fn searched(left: &[Dim], right: &[Dim]) -> Result<Matching, bool> {
         possible: possible(left, right),
         path: Vec::new(),
         bound: BTreeMap::new(),
+        order: Vec::new(),
         budget: ALTERNATIVES,
     };
-    if !search.from(0, 0) {
+    if !search.finds() {
         return Err(search.budget == 0);
     }
     let mut found = Matching {
@@ -141,7 +142,17 @@ struct Search<'a> {
     path: Vec<(usize, usize, Step)>,
     /// What numbered entries have been found equal to.
     bound: BTreeMap<Single, Single>,
+    /// Those entries, in the order in which it was found.
+    order: Vec<Single>,
     budget: usize,
+}
+
+/// A way on that is left to try: where it leads, its step, and how much was known before it.
+struct Try {
+    at: (usize, usize),
+    step: Option<(usize, usize, Step)>,
+    path: usize,
+    bound: usize,
 }
 
 fn possible(left: &[Dim], right: &[Dim]) -> Vec<Vec<bool>> {
@@ -165,46 +176,49 @@ fn possible(left: &[Dim], right: &[Dim]) -> Vec<Vec<bool>> {
 }
 
 impl Search<'_> {
-    fn from(&mut self, i: usize, j: usize) -> bool {
-        if !self.possible[i][j] || self.budget == 0 {
-            return false;
+    /// Whether there is a match, which `path` is then. A loop: patterns may be longer than calls lie in each other.
+    fn finds(&mut self) -> bool {
+        // What is left to try, the next one last.
+        let mut left = vec![Try { at: (0, 0), step: None, path: 0, bound: 0 }];
+        while let Some(Try { at: (i, j), step, path, bound }) = left.pop() {
+            self.path.truncate(path);
+            for entry in self.order.drain(bound..) {
+                self.bound.remove(&entry);
+            }
+            if let Some((i, j, Step::Both)) = step
+                && !self.unify(&self.left[i], &self.right[j])
+            {
+                continue;
+            }
+            self.path.extend(step);
+            if !self.possible[i][j] || self.budget == 0 {
+                continue;
+            }
+            self.budget -= 1;
+            let (a, b) = (self.left.get(i), self.right.get(j));
+            if a.is_none() && b.is_none() {
+                return true;
+            }
+            let [a_rest, b_rest] = [a, b].map(|of| of == Some(&Dim::Rest));
+            // The shorter `...` first: nothing more for the left, nothing more for the right, then one entry more.
+            let more = match (a_rest, b_rest) {
+                (true, true) => None,
+                (true, false) => b.map(|_| (Step::LeftTakes, (i, j + 1))),
+                (false, true) => a.map(|_| (Step::RightTakes, (i + 1, j))),
+                (false, false) => a.and(b).map(|_| (Step::Both, (i + 1, j + 1))),
+            };
+            let mut next =
+                |step, at| left.push(Try { at, step, path: self.path.len(), bound: self.order.len() });
+            if let Some((step, at)) = more {
+                next(Some((i, j, step)), at);
+            }
+            if b_rest {
+                next(None, (i, j + 1));
+            }
+            if a_rest {
+                next(None, (i + 1, j));
+            }
         }
-        self.budget -= 1;
-        let (a, b) = (self.left.get(i), self.right.get(j));
-        if a.is_none() && b.is_none() {
-            return true;
-        }
-        // The shorter `...` first: nothing more for the left, nothing more for the right, then one entry more.
-        if a == Some(&Dim::Rest) && self.from(i + 1, j) {
-            return true;
-        }
-        if b == Some(&Dim::Rest) && self.from(i, j + 1) {
-            return true;
-        }
-        if a == Some(&Dim::Rest) && b.is_some_and(|b| *b != Dim::Rest) {
-            return self.step(i, j, Step::LeftTakes, (i, j + 1));
-        }
-        if b == Some(&Dim::Rest) && a.is_some_and(|a| *a != Dim::Rest) {
-            return self.step(i, j, Step::RightTakes, (i + 1, j));
-        }
-        let (Some(a), Some(b)) = (a, b) else { return false };
-        if *a == Dim::Rest || *b == Dim::Rest {
-            return false;
-        }
-        let before = self.bound.clone();
-        if self.unify(a, b) && self.step(i, j, Step::Both, (i + 1, j + 1)) {
-            return true;
-        }
-        self.bound = before;
-        false
-    }
-
-    fn step(&mut self, i: usize, j: usize, step: Step, next: (usize, usize)) -> bool {
-        self.path.push((i, j, step));
-        if self.from(next.0, next.1) {
-            return true;
-        }
-        self.path.pop();
         false
     }
 
@@ -219,18 +233,15 @@ impl Search<'_> {
     fn unify(&mut self, a: &Dim, b: &Dim) -> bool {
         let (Some(a), Some(b)) = (single(a, true), single(b, false)) else { return true };
         let (a, b) = (self.root(a), self.root(b));
-        match (&a, &b) {
-            _ if a == b => true,
-            (Single::Name(_), Single::Name(_)) => false,
-            (Single::Numbered(..), _) => {
-                self.bound.insert(a, b);
-                true
-            }
-            _ => {
-                self.bound.insert(b, a);
-                true
-            }
-        }
+        let (from, to) = match (&a, &b) {
+            _ if a == b => return true,
+            (Single::Name(_), Single::Name(_)) => return false,
+            (Single::Numbered(..), _) => (a, b),
+            _ => (b, a),
+        };
+        self.order.push(from.clone());
+        self.bound.insert(from, to);
+        true
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use num_complex::Complex64;
 
 use super::name::Name;
+use super::parts::DEEPEST;
 use crate::memory::{Device, Dtype};
 use crate::ordered::CollectVec;
 
@@ -22,6 +23,7 @@ pub enum SpaceError {
     NoMatch { left: String, right: String },
     AmbiguousEllipsis { left: String, right: String },
     Tuple { first: Box<str>, second: Box<str> },
+    TooDeep,
     NegativeSize { name: Name, size: i64 },
     NotAField(Dtype),
     Overflow(String, Dtype),
@@ -53,6 +55,9 @@ impl fmt::Display for SpaceError {
                 f,
                 "a tuple of spaces holds {first} and {second}: all must have one type and one device"
             ),
+            SpaceError::TooDeep => {
+                write!(f, "tuples of spaces lie more than {DEEPEST_TUPLE} deep in each other")
+            }
             SpaceError::NegativeSize { name, size } => {
                 write!(f, "dimension `{name}` has negative size {size}")
             }
@@ -100,7 +105,13 @@ struct Described {
     elements: i64,
     /// The members of a tuple.
     members: Option<Arc<[Space]>>,
+    /// How many tuples lie in each other, this one included.
+    depth: u32,
 }
+
+/// How deep tuples may lie in each other: whatever is asked of one asks its members. More than operators may, which make tuples of
+/// what their parts work on.
+const DEEPEST_TUPLE: u32 = 2 * DEEPEST;
 
 impl Space {
     fn of(described: Described) -> Space {
@@ -144,20 +155,31 @@ impl Space {
         let written = || sizes().map(|size| size.to_string()).collect_vec().join("x");
         let full = bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes();
         let elements = if sizes().any(|size| size == 0) { 0 } else { full };
-        Ok(Space::of(Described { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None }))
+        Ok(Space::of(Described {
+            dims: dims.into(),
+            dtype,
+            device: Device::Cpu,
+            elements,
+            members: None,
+            depth: 0,
+        }))
     }
 
     /// The tuple of `members`, in this order.
     ///
     /// # Errors
     /// [`SpaceError::Tuple`] for members of different types or on different devices, [`SpaceError::Overflow`] when all their
-    /// elements are too many.
+    /// elements are too many, [`SpaceError::TooDeep`] for more than 256 tuples in each other.
     pub fn tuple(members: impl IntoIterator<Item = Space>) -> Result<Space, SpaceError> {
         let members: Vec<Space> = members.into_iter().collect_vec();
         let (dtype, device) = members.first().map_or((Dtype::F64, Device::Cpu), |s| (s.dtype(), s.device()));
         if let Some(other) = members.iter().find(|s| (s.dtype(), s.device()) != (dtype, device)) {
             let shown = |s: &Space| s.to_string().into_boxed_str();
             return Err(SpaceError::Tuple { first: shown(&members[0]), second: shown(other) });
+        }
+        let depth = 1 + members.iter().map(|s| s.0.depth).max().unwrap_or(0);
+        if depth > DEEPEST_TUPLE {
+            return Err(SpaceError::TooDeep);
         }
         let elements = members.iter().try_fold(0i64, |n, s| n.checked_add(s.elements()));
         let fits = elements.filter(|n| n.checked_mul(dtype.bytes()).is_some());
@@ -168,6 +190,7 @@ impl Space {
             device,
             elements,
             members: Some(members.into()),
+            depth,
         }))
     }
 

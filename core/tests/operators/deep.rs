@@ -2,7 +2,7 @@
 //! level, none of these would ever come back.
 
 use spanlift::chain;
-use spanlift::memory::Dtype;
+use spanlift::memory::{Dtype, cuda};
 use spanlift::op::{
     Along, Diagonal, OpError, Operator, Space, Tile, block_diag, broken_laws, identity, stack, sum, tree_sum,
 };
@@ -76,4 +76,27 @@ fn what_lies_too_deep_is_refused_and_not_a_stack_that_ends() {
     // What is flat is of any length.
     let long = (0..10_000).try_fold(weights().unwrap(), |a, _| a + weights()?).unwrap();
     assert_eq!(long.children().len(), 10_001);
+}
+
+#[test]
+fn tuples_that_lie_too_deep_are_refused() {
+    let member = || Space::new([("x", 3)], Dtype::F64).unwrap();
+    let mut deepest = member();
+    let refused = (0..100_000).find_map(|k| match Space::tuple([deepest.clone(), member()]) {
+        Ok(deeper) => {
+            deepest = deeper;
+            None
+        }
+        Err(error) => Some((k, error.to_string())),
+    });
+    assert_eq!(refused, Some((256, "tuples of spaces lie more than 256 deep in each other".to_owned())));
+    // What is left is a space like any other: asked, moved, written and dropped.
+    let there = deepest.on(cuda(0));
+    assert_eq!((there.elements(), there.to_string().matches("@cuda:0").count()), (3 * 257, 257));
+    assert!(there != deepest && deepest.sized().len() > 256);
+    // A part that works on it makes its tuple one deeper.
+    assert_eq!(
+        block_diag([Operator::identity(deepest)]).unwrap_err().to_string(),
+        "tuples of spaces lie more than 256 deep in each other"
+    );
 }

@@ -104,6 +104,19 @@ fn ellipses_stand_for_nothing_anywhere() {
 }
 
 #[test]
+fn patterns_may_be_longer_than_calls_lie_in_each_other() {
+    let list: Vec<Dim> = (0..3_000).map(|k| Dim::Named(format!("X{k}").parse().unwrap())).collect();
+    let numbered: Vec<Dim> = (0..3_000).map(Dim::Numbered).collect();
+    let found = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        assert_eq!(matching(&list, &list).unwrap().joined, list);
+        assert_eq!(matching(&[Dim::Rest], &list).unwrap().left, [list.clone()]);
+        assert_eq!(matching(&numbered, &list).unwrap().joined, list);
+        assert!(matching(&list[1..], &list).is_err());
+    });
+    found.unwrap().join().expect("no stack that ends");
+}
+
+#[test]
 fn what_is_joined_says_what_is_known() {
     let joined = |p: &str, q: &str| matching(&names(p), &names(q)).unwrap().joined;
     assert_eq!(joined("(1)(1)", "A()"), names("AA"), "a number is what it was found to be");
