@@ -7,6 +7,7 @@ use super::budget::{Budget, Undecided};
 use super::layout::Layout;
 use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
+use super::table::escaped;
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::{columns, padded};
@@ -251,7 +252,7 @@ impl ExplainedTensor {
         };
         let shape: Vec<String> = self.shape.iter().map(ToString::to_string).collect_vec();
         [
-            own.to_owned(),
+            escaped(own),
             format!("{}{frozen}", self.kind),
             format!("{}[{}]", self.dtype, shape.join(", ")),
             size(self.listed_bytes.into()),
@@ -282,14 +283,14 @@ impl ExplainedTensor {
 
 fn place(block: Option<&str>, bytes: Option<(i64, i64)>) -> String {
     match (block, bytes) {
-        (Some(block), Some((lo, hi))) => format!("{block}[{lo}..{hi}]"),
-        (Some(block), None) => format!("{block}, no bytes"),
+        (Some(block), Some((lo, hi))) => format!("{}[{lo}..{hi}]", escaped(block)),
+        (Some(block), None) => format!("{}, no bytes", escaped(block)),
         (None, _) => "needs no bytes".to_owned(),
     }
 }
 
 fn some(names: &[String]) -> String {
-    let first = names[..names.len().min(MOST_OTHERS)].join(", ");
+    let first = escaped(&names[..names.len().min(MOST_OTHERS)].join(", "));
     match names.len().saturating_sub(MOST_OTHERS) {
         0 => first,
         more => format!("{first} and {more} more"),
@@ -314,6 +315,7 @@ impl fmt::Display for Explanation {
             let (allocated, copied) = (size(total.bytes_allocated), size(total.bytes_copied));
             writeln!(f, "{to}: {allocated} allocated in {blocks}, {copied} copied in {copies}")?;
             for (moves, stays) in &total.severed {
+                let [moves, stays] = [moves, stays].map(|name| escaped(name));
                 writeln!(f, "{moves} no longer shares bytes with {stays}, which does not move")?;
             }
         }
@@ -327,7 +329,7 @@ impl fmt::Display for Explanation {
         for module in &self.modules {
             writeln!(f)?;
             if !module.module_type.is_empty() {
-                writeln!(f, "{}: {}", module.path, module.module_type)?;
+                writeln!(f, "{}: {}", escaped(&module.path), escaped(&module.module_type))?;
             }
             for tensor in &module.tensors {
                 let [name, kind, form, bytes, at] = tensor.cells(&module.path);

@@ -7,7 +7,7 @@ use std::fmt;
 use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
-use super::report::{count, size};
+use super::report::{both, count, size};
 use super::runs::Run;
 use super::table::{MOST_ROWS, more, rows};
 use crate::json::written;
@@ -315,10 +315,10 @@ impl fmt::Display for Inventory {
                 "{name}: {}, {}; {} unique of {} listed, in {} with {}",
                 count(d.n_tensors, "tensor"),
                 count(d.roots.len(), "owner"),
-                size(d.unique_bytes),
-                size(d.listed_bytes),
+                both(d.unique_bytes),
+                both(d.listed_bytes),
                 count(d.segments.len(), "block"),
-                size(d.block_bytes),
+                both(d.block_bytes),
             )?;
             if !d.roots.is_empty() {
                 let mut list = vec![("owner", vec!["bytes owned".to_owned()])];

@@ -375,7 +375,11 @@ impl fmt::Display for MovePlan {
             let end = a.start.saturating_add_unsigned(a.bytes.0);
             let rest =
                 if n > MOST_NAMES { format!(" and {} more", grouped(n - MOST_NAMES)) } else { String::new() };
-            writeln!(f, "  {id}[{}, {end}): {names}{rest}", a.start)?;
+            match a.is_there {
+                // It may be larger than where its tensors come from.
+                true => writeln!(f, "  {}, which is there: {names}{rest}", shown(&a.name))?,
+                false => writeln!(f, "  {id}[{}, {end}): {names}{rest}", a.start)?,
+            }
         }
         if let Some(more) = more(self.allocations.len()) {
             writeln!(f, "  {more} blocks")?;
@@ -386,6 +390,12 @@ impl fmt::Display for MovePlan {
 
 pub(super) fn size(bytes: u128) -> String {
     Size::binary(i128::try_from(bytes).unwrap_or(i128::MAX)).to_string()
+}
+
+/// A size with units of 1024 and of 1000, once where it has none.
+pub(super) fn both(bytes: u128) -> String {
+    let decimal = Size::decimal(i128::try_from(bytes).unwrap_or(i128::MAX));
+    if bytes < 1000 { decimal.to_string() } else { format!("{} ({decimal})", size(bytes)) }
 }
 
 pub(super) fn count(n: usize, what: &str) -> String {

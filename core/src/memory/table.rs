@@ -14,7 +14,7 @@ const LINE: usize = 80;
 /// Columns of a name at least, where the others of its row leave no room.
 const LEAST: usize = 24;
 
-/// A name on one line of bounded length: control characters and those that turn the direction of text are escaped.
+/// A name on one line of bounded length.
 pub(crate) fn shown(name: &str) -> String {
     match name.char_indices().nth(MOST_CHARS) {
         Some((end, _)) => format!("{}…", escaped(&name[..end])),
@@ -22,7 +22,8 @@ pub(crate) fn shown(name: &str) -> String {
     }
 }
 
-fn escaped(name: &str) -> String {
+/// A name on one line: control characters and those that turn the direction of text are escaped.
+pub(super) fn escaped(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
         let turns = matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -78,14 +78,15 @@ impl View {
     /// A row-major view of the whole `shape`, starting at element 0.
     ///
     /// # Errors
-    /// A negative size, or a number of elements outside `i64`.
+    /// A negative size, or a number of elements outside `i64`; sizes of 0 hide no others, since strides are counted without them.
     pub fn contiguous(dtype: Dtype, shape: &[i64]) -> Result<View, ViewError> {
         if let Some(&n) = shape.iter().find(|&&n| n < 0) {
             return Err(ViewError::NegativeSize(n));
         }
-        let mut strides = vec![1i64; shape.len()];
-        for k in (1..shape.len()).rev() {
-            strides[k - 1] = strides[k].checked_mul(shape[k].max(1)).ok_or(ViewError::Overflow)?;
+        let (mut strides, mut elements) = (vec![1i64; shape.len()], 1i64);
+        for (stride, &n) in strides.iter_mut().zip(shape).rev() {
+            *stride = elements;
+            elements = elements.checked_mul(n.max(1)).ok_or(ViewError::Overflow)?;
         }
         Ok(View { dtype, shape: shape.to_vec(), strides, offset: 0 })
     }

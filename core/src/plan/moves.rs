@@ -28,6 +28,7 @@ use crate::units::Bytes;
 /// layout.tensor("column", w, View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 })?;
 /// let program = spanlift::plan::lower(&layout.move_to(cuda(0))?)?;
 /// assert_eq!(program.len(), 5); // a storage, an allocation, a stream, one strided copy, a wait
+/// assert_eq!(program.title, "move 1 tensor to cuda:0");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn lower(plan: &MovePlan) -> Result<Program, PlanError> {
@@ -36,10 +37,11 @@ pub fn lower(plan: &MovePlan) -> Result<Program, PlanError> {
     let devices = || plan.copies.iter().map(|c| before.storage_of(c.from).device);
     let numbers = Numbers::of(devices().chain(plan.allocations.iter().map(|a| a.device)))?;
     let mut program = Program::new();
+    let tensors = if plan.tensors.len() == 1 { "tensor" } else { "tensors" };
     program.title = match (plan.kind, plan.tensors.len()) {
-        (MoveKind::DeepCopy, n) => format!("copy {n} tensors on the same device"),
-        (MoveKind::Naive, n) => format!("move {n} tensors naively to {}", plan.to),
-        (MoveKind::Aware, n) => format!("move {n} tensors to {}", plan.to),
+        (MoveKind::DeepCopy, n) => format!("copy {n} {tensors} on the same device"),
+        (MoveKind::Naive, n) => format!("move {n} {tensors} naively to {}", plan.to),
+        (MoveKind::Aware, n) => format!("move {n} {tensors} to {}", plan.to),
     };
     // One buffer a name: a block that gets bytes may be one that others are taken from.
     let mut buffers: BTreeMap<&str, BufferId> = BTreeMap::new();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use spanlift::memory::{Block, Dtype, Layout, MemoryMap, TensorView, View, cpu, cuda};
+use spanlift::memory::{Block, Dtype, Layout, MemoryMap, Module, TensorView, View, Visitor, cpu, cuda};
 use spanlift::{Bytes, kib};
 
 struct Rng(u64);
@@ -200,7 +200,7 @@ layers.1: Linear
     assert!(there.to_string().contains("stays"), "{there}");
     let inventory = map.layout().inventory().unwrap().to_string();
     let expected = "\
-cuda:0: 6 tensors, 4 owners; 2.53 KiB unique of 4.03 KiB listed, in 4 blocks with 2.53 KiB
+cuda:0: 6 tensors, 4 owners; 2.53 KiB (2.59 kB) unique of 4.03 KiB (4.13 kB) listed, in 4 blocks with 2.53 KiB (2.59 kB)
   owner             bytes owned
   layers.1.weight      1.00 KiB
   tied                 1.00 KiB
@@ -235,4 +235,44 @@ fn what_is_interleaved_beyond_counting_has_a_gap_of_unknown_length() {
     layout.tensor("c", w, view(&[1 << 39], &[3], 1 << 50)).unwrap();
     assert_eq!(gap(&layout), None);
     assert!(layout.inventory().unwrap().to_string().contains("unknown"));
+}
+
+#[test]
+fn a_move_into_what_is_there_says_so() {
+    let all = Block::new("w", cpu(), kib(4)).tensor(Dtype::F32, &[1024]).unwrap();
+    let mut map = MemoryMap::new();
+    map.register("end", &all.narrow(0, 1000, 24).unwrap()).unwrap();
+    let away = map.move_to(cuda(0)).unwrap();
+    assert!(away.to_string().ends_with("\n  w[4000, 4096): end\n"), "{away}");
+    map.apply(&away).unwrap();
+    // Home is all of `w`: more than the 96 bytes that come from `w@cuda:0`.
+    let home = map.move_to(cpu()).unwrap();
+    assert!(
+        home.to_string().ends_with(
+            "0 B allocated in 0 blocks, 96 B copied in 1 copy, 1 view rebuilt\n  w, which is there: end\n"
+        ),
+        "{home}"
+    );
+}
+
+#[test]
+fn no_name_breaks_a_line_of_a_walk() {
+    struct Odd(&'static str, TensorView, TensorView);
+    impl Module for Odd {
+        fn module_type(&self) -> &str {
+            "Odd\nType"
+        }
+        fn visit<'a>(&'a self, visitor: &mut Visitor<'a>) {
+            visitor.parameter(self.0, &self.1);
+            visitor.buffer("b\r", &self.2);
+        }
+    }
+    let all = Block::new("w\u{1b}[31m", cpu(), kib(4)).tensor(Dtype::F32, &[1024]).unwrap();
+    let mut map = MemoryMap::new();
+    map.register_module_at("m\n", &Odd("a\n", all.clone(), all)).unwrap();
+    let plan = map.move_only(["m\n.a\n"], cuda(0)).unwrap();
+    let told = plan.explain().unwrap().to_string();
+    assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+    assert_eq!(told.lines().count(), 7, "{told}");
+    assert!(told.contains("m\\n.a\\n no longer shares bytes with m\\n.b\\r, which does not move"), "{told}");
 }

@@ -271,3 +271,18 @@ fn views_of_views_hold_the_elements_that_indexing_names() {
     assert_eq!(base.step(0, 0), Err(ViewError::Step(0)));
     assert_eq!(base.expand(-1), Err(ViewError::NegativeSize(-1)));
 }
+
+#[test]
+fn more_elements_than_are_counted_are_refused_at_once() {
+    let block = Block::new("w", cpu(), Bytes(8));
+    for shape in [&[1 << 62, 4][..], &[1 << 32, 1 << 31], &[2; 63], &[0, 1 << 62, 4]] {
+        let overflows = Err(ViewError::Overflow);
+        assert_eq!(View::contiguous(Dtype::U8, shape), overflows, "{shape:?}");
+        assert_eq!(block.tensor(Dtype::U8, shape).map(|t| t.view().clone()), overflows, "{shape:?}");
+    }
+    for (shape, strides) in
+        [(&[i64::MAX][..], &[1][..]), (&[i64::MAX, 0], &[1, 1]), (&[], &[]), (&[3, 0, 2], &[2, 2, 1])]
+    {
+        assert_eq!(View::contiguous(Dtype::U8, shape).unwrap().strides, strides, "{shape:?}");
+    }
+}

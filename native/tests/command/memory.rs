@@ -58,6 +58,27 @@ fn text_tells_spans_and_the_move() {
     for part in ["cpu: ", "[0, 24)", "to cuda:0", ledger] {
         assert!(ran.out.contains(part), "{part} in {}", ran.out);
     }
+    // Of bytes that no host memory takes part in, no driver stages any.
+    assert!(ran.out.contains("a driver that stages"), "{}", ran.out);
+    std::fs::write(folder.join("l.json"), layout.to_string().replace("cpu", "cuda:1")).unwrap();
+    let ran = spanlift(&folder, &["memory", "l.json", "--to", "cuda"]);
+    assert!(ran.out.ends_with("moved 24 B (between devices 24 B), 1.00 for each byte\n"), "{}", ran.out);
+}
+
+/// Totals of a device in units of 1024 and of 1000, each under its name.
+#[test]
+fn totals_have_both_kinds_of_units() {
+    let folder = folder("layout-units");
+    let layout = json!({
+        "storages": [{"id": "w", "device": "cpu", "bytes": 3_000_000_000_u64}],
+        "tensors": [
+            {"name": "a", "storage": "w", "dtype": "u8", "shape": [2_500_000_000_u64], "strides": [1]},
+            {"name": "b", "storage": "w", "dtype": "u8", "shape": [999], "strides": [1]},
+        ],
+    });
+    let ran = spanlift_reading(&folder, &["memory", "-"], layout.to_string().as_bytes());
+    let line = "cpu: 2 tensors, 1 owner; 2.33 GiB (2.50 GB) unique of 2.33 GiB (2.50 GB) listed, in 1 block with 2.79 GiB (3.00 GB)";
+    assert!(ran.out.lines().any(|l| l == line), "{}", ran.out);
 }
 
 #[test]

@@ -26,8 +26,11 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
             }
             if let Some(plan) = plan {
                 tell(format!("\n{plan}"));
-                out.line(&format!("bytes: {}", report.moved(&plan)));
-                out.line("a driver that stages pageable memory copies those of host memory once more, which a layout does not tell");
+                let moved = report.moved(&plan);
+                out.line(&format!("bytes: {moved}"));
+                if 0 < moved.to_device_bytes + moved.to_host_bytes {
+                    out.line("a driver that stages pageable memory copies those of host memory once more, which a layout does not tell");
+                }
             }
         }
     }
