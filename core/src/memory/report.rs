@@ -206,7 +206,8 @@ impl Report {
             let stays = target.is_some_and(|target| target.to_string() == *device);
             if stays { 0 } else { of.unique_bytes }
         };
-        let mut moved = Moved { payload_bytes: self.devices.iter().map(unique).sum(), ..Moved::default() };
+        let payload_bytes = plan.payload_of_some().unwrap_or_else(|| self.devices.iter().map(unique).sum());
+        let mut moved = Moved { payload_bytes, ..Moved::default() };
         for copy in &plan.copies {
             let Some(from) = plan.before.storages().get(copy.from.index()).map(|from| from.device) else {
                 continue;
@@ -335,6 +336,23 @@ impl fmt::Display for Report {
 }
 
 impl MovePlan {
+    /// The unique bytes of the tensors that move, where others that are not on the target stay.
+    fn payload_of_some(&self) -> Option<u128> {
+        let is_elsewhere = |t: &&Tensor| Some(self.before.storage_of(t.storage()).device) != self.to.device();
+        let tensors = self.tensors.iter().filter_map(|p| self.before.tensors().get(p.tensor));
+        let moving = tensors.filter(is_elsewhere).collect_vec();
+        if moving.len() == self.before.tensors().iter().filter(is_elsewhere).count() {
+            return None;
+        }
+        let mut some = Layout::new();
+        for t in moving {
+            let of = self.before.storage_of(t.storage());
+            let storage = some.storage_or_new(&of.id, of.device, of.bytes).ok()?;
+            some.tensor(t.name(), storage, t.view().clone()).ok()?;
+        }
+        Some(some.report().ok()?.devices.values().map(|d| d.unique_bytes).sum())
+    }
+
     /// What the storage of an allocation is called; nothing where a hand changed which it is.
     fn name_of(&self, a: &Allocation) -> &str {
         self.before.storages().get(a.storage.index()).map_or("", |s| &s.id)

@@ -276,3 +276,25 @@ fn no_name_breaks_a_line_of_a_walk() {
     assert_eq!(told.lines().count(), 7, "{told}");
     assert!(told.contains("m\\n.a\\n no longer shares bytes with m\\n.b\\r, which does not move"), "{told}");
 }
+
+#[test]
+fn the_payload_is_that_of_what_moves() {
+    let mut map = MemoryMap::of(&model()).unwrap();
+    let told = |map: &MemoryMap, names: &[&str]| {
+        let plan = map.move_only(names, cuda(0)).unwrap();
+        (map.layout().report().unwrap().moved(&plan).to_string(), plan)
+    };
+    // Rows 4 to 12, and rows 0 to 8 twice; the others and their bytes stay.
+    let (some, plan) = told(&map, &["layers.0", "tied", "embed.weight"]);
+    assert_eq!(some, "payload 1.50 KiB, moved 1.50 KiB (to a device 1.50 KiB), 1.00 for each byte");
+    map.apply(&plan).unwrap();
+    assert_eq!(told(&map, &["tied"]).0, "payload 0 B, moved 0 B");
+    assert_eq!(
+        told(&map, &["steps", "embed"]).0,
+        "payload 32 B, moved 32 B (to a device 32 B), 1.00 for each byte"
+    );
+    assert_eq!(
+        told(&map, &[""]).0,
+        "payload 1.03 KiB, moved 1.03 KiB (to a device 1.03 KiB), 1.00 for each byte"
+    );
+}
