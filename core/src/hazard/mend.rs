@@ -25,7 +25,8 @@ pub struct Mended {
 
 /// Mends one hazard after the other until none is left, certain ones first, and takes out what later changes made needless.
 ///
-/// No wait that is in the result can be left out of it without a hazard. Of those that can, waits of host threads go first.
+/// No wait that was put in can be left out of the result without a hazard; those of the program stay. Of waits that can, those of
+/// host threads go first.
 /// Where more is left than a report lists, all waits stay.
 ///
 /// # Errors

@@ -115,7 +115,7 @@ pub(crate) struct CheckArgs {
     /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Write the program here with all hazards mended and no wait too many, in the text form or, for .json, as JSON
+    /// Write the program here with all hazards mended and no new wait too many, in the text form or, for .json, as JSON
     #[arg(long, value_name = "OUT")]
     pub(crate) mended: Option<PathBuf>,
     /// Draw it here (.svg): each hazard with its fix and the two schedules, one below the other
