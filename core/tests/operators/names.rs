@@ -109,7 +109,7 @@ fn patterns_may_be_longer_than_calls_lie_in_each_other() {
     let numbered: Vec<Dim> = (0..3_000).map(Dim::Numbered).collect();
     let found = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
         assert_eq!(matching(&list, &list).unwrap().joined, list);
-        assert_eq!(matching(&[Dim::Rest], &list).unwrap().left, [list.clone()]);
+        assert_eq!(matching(&[Dim::Rest], &list).unwrap().left[0], list);
         assert_eq!(matching(&numbered, &list).unwrap().joined, list);
         assert!(matching(&list[1..], &list).is_err());
     });
