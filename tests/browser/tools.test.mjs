@@ -242,7 +242,7 @@ test("a search takes regular expressions and goes from hit to hit", async () => 
   await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) < blue / 4, "the kernel was not searched for and is as bright");
   // Slashes and flags as elsewhere; without them in any case.
   const some = /^[1-9]\d* found$/;
-  for (const [written, found] of [["/^SCALE/", /^0 found$/], ["/^SCALE/i", some], ["/^scale, kernel$/ kind:kernel", some], ["SCALE", some], ["^d from .*pinned$", some]]) {
+  for (const [written, found] of [["/^SCALE/", /^0 found$/], ["/^SCALE/i", some], ["/^scale, kernel$/ kind:kernel", some], ["/^scale$/", some], ["^d from x$", some], ["/^scal$/", /^0 found$/], ["SCALE", some], ["^d from .*pinned$", some]]) {
     await field.fill(written);
     await says(hits, found, `${written} is not ${found}`);
   }

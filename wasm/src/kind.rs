@@ -24,6 +24,9 @@ pub enum Kind {
     Snapshot,
 }
 
+/// What files begin with that something packed which nothing here unpacks.
+const PACKERS: &[(&[u8], &str)] = &[(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")];
+
 /// What the bytes are.
 ///
 /// A JSON object is what the first of its keys `ops`, `operator`, `traceEvents` and `storages` says; nothing behind that key is read. A
@@ -33,6 +36,9 @@ pub enum Kind {
 /// One line for a JSON object that is none of them, for markup, and for a packed or an SQLite file.
 pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if let Some((_, packer)) = PACKERS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Err(format!("packed with {packer}, which has to be undone first"));
+    }
     match bytes {
         [0x1f, 0x8b, ..] => return Err("gzip data, which has to be unpacked first".to_owned()),
         [b'P', b'K', 3, 4, ..] => return Err("a zip archive; open the files in it".to_owned()),
@@ -134,5 +140,14 @@ mod tests {
         check("\n<!doctype html>", None);
         check(r#"{"storages": []}"#, Some(Kind::Layout));
         check(r#"{"note": "ops", "tensors": [], "storages": []}"#, Some(Kind::Layout));
+    }
+
+    #[test]
+    fn what_is_packed_in_another_way_is_told_by_which() {
+        for (head, packer) in
+            [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY&SY", "bzip2"), (b"\x28\xb5\x2f\xfd\x04", "zstd")]
+        {
+            assert_eq!(of(head), Err(format!("packed with {packer}, which has to be undone first")));
+        }
     }
 }

@@ -106,7 +106,7 @@ fn word(text: &str) -> Result<Word, String> {
     let more = text.starts_with('>');
     let found = match lower.split_once([':', '~']) {
         _ if text.starts_with(['<', '>']) => {
-            let amount = text[1..].replace('µ', "u").replace("kB", "KB");
+            let amount = text[1..].replace(['µ', 'μ'], "u").replace("kB", "KB");
             let (amount, or) = amount.strip_prefix('=').map_or((&*amount, 0), |amount| (amount, 1));
             let or = if more { -or } else { or };
             // A number without a unit could be of either.
@@ -163,7 +163,10 @@ mod tests {
             check("pinned:no", &|_, flags| flags & Slice::PAGEABLE != 0);
             check("stream:7", &|s, _| stream(s) == Some(7));
             check("stream:1", &|_, _| false);
-            check(">1us", &|s, _| s.end.0 - s.start.0 > 1000);
+            // Whichever of the two signs a keyboard has.
+            for long in [">1us", ">1µs", ">1\u{3bc}s"] {
+                check(long, &|s, _| s.end.0 - s.start.0 > 1000);
+            }
             check("<1us kind:kernel", &|s, _| {
                 s.end.0 - s.start.0 < 1000 && matches!(s.kind, Kind::Kernel | Kind::Communication)
             });

@@ -42,7 +42,8 @@ const mounted = (place, block, alone) => {
 
 /** A word of a search that is no part of its regular expression. */
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]=?\d\S*)(?=\s|$)/gi;
-
+/** What a label says behind a name: kind and memory. */
+const BEHIND = /, [^,]+(, pinned|, pageable)?$/;
 const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 /** Ways to lay a sheet of paper, and the pixels between its margins: so words are as large on it as on screen. */
 const PAPER = [["upright", 718, 960], ["across", 1045, 620]];
@@ -192,7 +193,9 @@ const tools = (view, place, alone, { module, examples }) => {
       // Between slashes with flags of its own, as the field says; else in any case.
       const [, written, flags] = /^\/(.+)\/([imsuv]*)$/.exec(rest) ?? [rest, rest, "i"];
       const pattern = rest && new RegExp(written, flags);
-      view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
+      // An end is that of a name, too.
+      const isFound = (label) => pattern.test(label) || pattern.test(label.replace(BEHIND, ""));
+      view.find(pattern ? Uint8Array.from(view.labels().split("\n"), isFound) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
       hits.textContent = error.message ?? error;
