@@ -1,20 +1,17 @@
 //! A slice in words: for the panel of details, the tooltip, the announcement and the table.
 
+mod why;
+
 use spanlift::grouped;
-use spanlift::trace::analysis::host_parts;
-use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, Source, StrId, Trace};
+use spanlift::trace::{FlowKind, LaneKind, Slice, Source, StrId, Trace};
 
 use crate::axis;
 use crate::lod::Piece;
 use crate::model::Model;
-use crate::rows::{Rows, Track};
 use crate::scene::Of;
 use crate::text;
 use crate::theme::kind_name;
 use crate::timeline::{self, is_schedule};
-
-/// An engine takes up its next copy within so many nanoseconds.
-const ENGINE_NS: i64 = 2_000;
 
 /// Everything that is known of one slice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -262,124 +259,6 @@ impl Model {
         }
         (n > 0).then(|| ("overlaps".to_owned(), words.join("; ")))
     }
-
-    /// What is known of a slice's waiting.
-    fn why(&self, k: u32, slice: &Slice) -> Vec<String> {
-        let mut why = Vec::new();
-        if is_schedule(&self.trace) {
-            return why;
-        }
-        for flow in self.trace.flows.iter().filter(|f| f.to == k && f.kind != FlowKind::Launch).take(3) {
-            if (flow.from as usize) < self.trace.slices.len() {
-                let from = self.trace.slices.get(flow.from as usize);
-                let ended = self.clock(from.end.0);
-                why.push(format!(
-                    "waited for {} on {}, which ended at {ended}",
-                    self.other(from.name),
-                    self.lane_of(&from)
-                ));
-            }
-        }
-        let call = self.trace.flows.iter().find(|f| f.kind == FlowKind::Launch && (f.from == k || f.to == k));
-        let blocked = call.and_then(|flow| self.blocked(flow));
-        // Of a call that was held the reason is what held its copy.
-        let work = match (call, blocked.is_some()) {
-            (Some(flow), true) => flow.to,
-            _ => k,
-        };
-        why.extend(blocked);
-        if !self.trace.flows.iter().any(|f| f.to == k && f.kind != FlowKind::Launch) {
-            why.extend(self.before(work));
-        }
-        if slice.kind == Kind::Wait && why.is_empty() {
-            why.push(self.last_within(slice));
-        }
-        why
-    }
-
-    /// How a call that was still under way when its copy began was held.
-    fn blocked(&self, flow: &Flow) -> Option<String> {
-        let slices = &self.trace.slices;
-        let n = slices.len();
-        let (call, copy) = (flow.from as usize, flow.to as usize);
-        if n <= call.max(copy) || !slices.kind[copy].is_copy() || slices.end[call] <= slices.start[copy] {
-            return None;
-        }
-        let span = |k: usize| (slices.start[k], slices.end[k]);
-        let mut told = String::new();
-        for (ns, when) in host_parts(span(call), span(copy)).into_iter().zip([
-            "before its copy began",
-            "during it",
-            "after it",
-        ]) {
-            if ns > 0 {
-                let start = if told.is_empty() { "the call held the host for" } else { "," };
-                let took = text::time(i64::try_from(ns).unwrap_or(i64::MAX));
-                told.push_str(&format!("{start} {took} {when}"));
-            }
-        }
-        if slices.end[copy] <= slices.end[call] && slices.flags[copy] & Slice::PAGEABLE != 0 {
-            told.push_str(
-                ": a copy of pageable memory lets it go when it is done, one of pinned memory need not",
-            );
-        }
-        Some(told)
-    }
-
-    /// What the stream of a piece of work did right before it, or the engine of a copy where it did that later.
-    fn before(&self, k: u32) -> Option<String> {
-        let (streams, slices) = (self.rows.by_stream(), &self.trace.slices);
-        let (row, track) = streams.place(k);
-        let kind = slices.kind[k as usize];
-        if (row, track) == Rows::NOWHERE || !kind.is_device_work() {
-            return None;
-        }
-        let (start, command) = (slices.start[k as usize], slices.command[k as usize]);
-        let earlier = |track: &Track| {
-            let at = track.slices.partition_point(|&o| slices.start[o as usize] < start);
-            (at.checked_sub(1).map(|at| track.slices[at]), track.slices.get(at).copied())
-        };
-        let before = earlier(&streams.rows[row as usize].tracks[track as usize]).0;
-        let ended = |o: u32| slices.end[o as usize];
-        let engines =
-            streams.rows.iter().filter(|r| kind.is_copy() && matches!(r.kind, LaneKind::Engine { .. }));
-        for track in engines.flat_map(|row| &row.tracks) {
-            let (Some(other), Some(own)) = earlier(track) else { continue };
-            let is_own = own == k || command != Slice::NONE && slices.command[own as usize] == command;
-            let is_later = before.is_none_or(|before| ended(before) < ended(other));
-            if is_own && is_later && ended(other) <= start && start.saturating_sub(ended(other)) <= ENGINE_NS
-            {
-                let name = self.other(slices.name[other as usize]);
-                return Some(format!("until it began its engine was busy with {name} of another stream"));
-            }
-        }
-        let name = self.other(slices.name[before? as usize]);
-        Some(match start.saturating_sub(ended(before?)) {
-            0 => format!("began the moment {name} on the same stream ended"),
-            gap => format!("the stream was idle for {} before, since {name} ended", text::time(gap)),
-        })
-    }
-
-    /// What devices did while a host thread waited that does not say for what: the work of theirs that ended last.
-    fn last_within(&self, wait: &Slice) -> String {
-        let slices = &self.trace.slices;
-        let mut last: Option<u32> = None;
-        for row in &self.rows.by_stream().rows {
-            for track in row.tracks.iter().filter(|_| matches!(row.kind, LaneKind::Stream { .. })) {
-                let at = track.slices.partition_point(|&o| slices.end[o as usize] <= wait.end.0);
-                let Some(&k) = at.checked_sub(1).and_then(|at| track.slices.get(at)) else { continue };
-                let end = slices.end[k as usize];
-                if wait.start.0 < end && last.is_none_or(|last| slices.end[last as usize] < end) {
-                    last = Some(k);
-                }
-            }
-        }
-        let Some(last) = last else { return "no work of a device ended meanwhile".to_owned() };
-        let last = slices.get(last as usize);
-        let ago = text::time(wait.end.0.saturating_sub(last.end.0));
-        let (name, lane) = (self.other(last.name), self.lane_of(&last));
-        format!("{name} on {lane} ended last meanwhile, {ago} before the call returned")
-    }
 }
 
 /// The first position where `is` no longer holds.
@@ -490,49 +369,6 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_held_says_for_how_long_and_by_what() {
-        let event = |cat: &str, name: &str, tid: u32, (ts, dur): (f64, f64), id: u32| {
-            format!(
-                r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#
-            )
-        };
-        let pageable = "Memcpy DtoH (Device -> Pageable)";
-        let events = [
-            event("kernel", "scale", 7, (20.0, 50.0), 1),
-            event("cuda_runtime", "cudaMemcpyAsync", 1, (10.0, 75.375), 2),
-            event("gpu_memcpy", pageable, 7, (73.0, 9.216), 2),
-            event("cuda_runtime", "cudaStreamSynchronize", 1, (100.0, 30.0), 3),
-            event("kernel", "late", 7, (90.0, 37.5), 4),
-            event("cuda_runtime", "cudaDeviceSynchronize", 1, (140.0, 1.0), 5),
-        ];
-        let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-        let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
-        let why = |name: &str| {
-            let strings = &model.trace.strings;
-            let mut all = (0..).zip(&model.trace.slices.name);
-            let (k, _) = all.find(|(_, id)| strings.get(**id) == name).unwrap();
-            model.details(k).why
-        };
-        let templated = trace.replace("scale", &format!("void scale<{}float>", "float, ".repeat(99)));
-        let templated = Model::new("t", spanlift::trace::read(templated.as_bytes()).unwrap());
-        let told: Vec<Details> = (0..6).map(|k| templated.details(k)).collect();
-        assert!(told.iter().any(|of| of.title.len() > 600), "its own name is whole");
-        for line in told.iter().flat_map(|of| of.rows.iter().map(|(_, value)| value).chain(&of.why)) {
-            assert!(line.len() < 200, "{line}");
-        }
-        let held = [
-            "the call held the host for 63 µs before its copy began, 9.216 µs during it, 3.159 µs after it: \
-             a copy of pageable memory lets it go when it is done, one of pinned memory need not",
-            "the stream was idle for 3 µs before, since scale ended",
-        ];
-        assert_eq!(why("cudaMemcpyAsync"), held);
-        assert_eq!(why(pageable), held, "the copy tells what its call does");
-        let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
-        assert_eq!(why("cudaStreamSynchronize"), late);
-        assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
-    }
-
-    #[test]
     fn a_recorded_copy_tells_its_bytes_once_and_other_bytes_too() {
         let told = |bytes: &str| {
             let trace = format!(
@@ -637,28 +473,6 @@ mod tests {
         );
         assert_eq!(value("bytes"), None);
         assert_eq!(model.trace.slices.bytes, [0, 2560]);
-    }
-
-    #[test]
-    fn a_copy_that_had_to_wait_for_its_engine_says_so() {
-        let text = "stream a, b\npinned x 32MiB\npinned y 32MiB\ndevice d 32MiB\ndevice e 32MiB\ncopy d <- x on a\n\
-                    copy e <- y on b\nkernel k on b reads e for 1us\nsync a\nsync b\ncopy d <- x on a\nsync a\n";
-        let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
-        let why = |command: u32| {
-            let work = model
-                .rows
-                .of_command(command)
-                .find(|&k| model.trace.slices.kind[k as usize].is_device_work());
-            model.details(work.unwrap()).why
-        };
-        assert!(why(6).is_empty(), "nothing was before it");
-        assert_eq!(why(7), ["until it began its engine was busy with d from x of another stream"]);
-        assert!(why(8)[0].ends_with("since e from y ended"), "{:?}", why(8));
-        let again = why(11);
-        assert!(
-            again[0].starts_with("the stream was idle for ") && again[0].ends_with("since d from x ended"),
-            "{again:?}"
-        );
     }
 
     #[test]
