@@ -701,6 +701,8 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
     await until(canvas, (s) => s.at !== was.at, "] did not go on");
   }
   await says(card, /copy\s+d from x\s+nothing/);
+  await says(card, /engine\s+does\s+copy to device\s+d from x\s+/);
+  assert.doesNotMatch(await card.innerText(), /staging/, "no memory is pageable");
   await says(card, /d, cuda:0\s.*4(\.00)? MiB\s+being written by (copy, line 5|kernel, line 6)/s);
   const late = await state(canvas);
   await visit.page.keyboard.press("]");
@@ -715,6 +717,21 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   await harness.eventually(async () => (await card.locator(".sl-bytes").count()) === 2, "no bytes are lit");
   assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-read") }).innerText(), /pinned|pageable/);
   assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-write") }).innerText(), /cuda:\d/);
+  await visit.close();
+});
+
+test("of pageable memory one sees what the driver has staged, and of an engine how much of its peak was used", async () => {
+  const visit = await room.chromium.open(slow);
+  await harness.ready(visit.page);
+  const card = visit.page.locator("[data-state]");
+  // The call is back when its last piece is staged: that one is held until the engine has moved it.
+  await visit.page.locator("[data-step=first]").click();
+  await says(card, /copy to device\s+d from x[^]*staging of pageable memory\s+[1-4] pieces? held/);
+  await visit.page.locator("[data-step=last]").click();
+  await says(card, /copy to device\s+nothing[^]*staging of pageable memory\s+0 pieces held/);
+  await visit.page.keyboard.press("Escape");
+  await visit.page.keyboard.press("r");
+  await says(visit.page.locator("[data-totals]"), /copy to device\s+\d+\s+[\d.]+ \S+\s+[\d.]+ %\s+[\d.]+ % of 52\.\d GB\/s/);
   await visit.close();
 });
 

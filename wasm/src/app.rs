@@ -21,6 +21,7 @@
 //! | `M`, `Shift` `M` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
 
+mod engines;
 mod export;
 pub mod filter;
 mod orders;
@@ -42,7 +43,7 @@ use crate::theme::Theme;
 use crate::timeline::{self, Frame, Overlay, RULER, Timeline, links};
 use crate::view::TimeView;
 pub use steps::{BufferState, Queue, State};
-pub use totals::{Total, Totals};
+pub use totals::{InUse, Total, Totals};
 
 /// The state of one viewer.
 #[derive(Debug, Clone)]

@@ -121,16 +121,19 @@ pub fn rate(bytes: u64, ns: i64) -> Option<String> {
     if ns <= 0 || bytes == 0 {
         return None;
     }
-    // Bytes per nanosecond are GB/s.
-    let gb_s = bytes as f64 / ns as f64;
+    Some(gb_s(bytes as f64 / ns as f64))
+}
+
+/// A rate in bytes per nanosecond, which are GB/s.
+pub fn gb_s(gb_s: f64) -> String {
     for (scale, unit, most) in [(1e9, "B/s", 5), (1e6, "kB/s", 5), (1e3, "MB/s", 5), (1.0, "GB/s", 4)] {
         let number = format!("{:.1}", gb_s * scale);
         // Up to 999.9; what is rounded to more is one of the next unit.
         if number.len() <= most {
-            return Some(format!("{number} {unit}"));
+            return format!("{number} {unit}");
         }
     }
-    Some(format!("{} GB/s", grouped(format!("{gb_s:.0}"))))
+    format!("{} GB/s", grouped(format!("{gb_s:.0}")))
 }
 
 /// Running text in which no line ends between a figure and its unit.

@@ -25,6 +25,10 @@ pub struct State {
     pub calls: (usize, usize),
     /// The streams.
     pub queues: Vec<Queue>,
+    /// The engines by name, and what each does.
+    pub engines: Vec<(String, Option<String>)>,
+    /// How many pieces of pageable memory the driver holds in its slots; nothing where no memory is pageable.
+    pub staged: Option<usize>,
     /// The buffers of the program in the order of their declaration; of many the ones that something is done with, and the first.
     pub buffers: Vec<BufferState>,
     /// How many buffers are left out.
@@ -185,11 +189,17 @@ impl App {
         let times = times(&self.model.trace);
         let at = self.told_at()?;
         let n_calls = times.iter().filter(|t| t.call.is_some()).count();
-        let is_back =
-            |&c: &usize| times[c].call.is_some_and(|(_, end)| end <= at) && self.is_made(c, at, &times);
+        // Of calls that end together those are back that have been stepped to.
+        let ends_now = |c: usize| times[c].call.is_some_and(|(_, end)| end == at);
+        let last = self.selected_command().filter(|&c| c < times.len() && ends_now(c));
+        let is_back = |&c: &usize| {
+            let is_over = times[c].call.is_some_and(|(_, end)| end <= at) && self.is_made(c, at, &times);
+            is_over && !(ends_now(c) && last.is_some_and(|last| last < c))
+        };
         let calls = ((0..times.len()).filter(is_back).count(), n_calls);
         let (buffers, n_more) = self.buffers(at, program, &times);
-        Some(State { calls, queues: self.queues(at, &times), buffers, n_more })
+        let (engines, staged) = (self.engines(at), self.staged(at, program, &times));
+        Some(State { calls, queues: self.queues(at, &times), engines, staged, buffers, n_more })
     }
 
     /// Whether a command's call has been made at a moment. What begins just then is yet to come; of calls without length there, those are
@@ -633,5 +643,26 @@ mod tests {
         let end = app.state().unwrap();
         assert_eq!(end.buffers[1].words, "written by kernel, line 6");
         assert!(end.queues.iter().all(|q| q.running.is_none() && q.n_waiting == 0));
+    }
+
+    /// Two threads' calls that end at the same time are counted as they are stepped to.
+    #[test]
+    fn calls_that_end_together_are_counted_one_by_one() {
+        let text = "stream s\nspawn t\nt: sync s\nt: signal done\nawait done\n";
+        let text = format!(
+            "stream a\ndevice d 8\nkernel k on a reads d for 50us\n{}",
+            text.replace("sync s", "sync a")
+        );
+        let model = Model::open(&PageItem::source("p", &text, "h200-pcie5")).unwrap();
+        let mut app = App::new(model, Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let mut counted = Vec::new();
+        for _ in 0..9 {
+            app.key("]", false);
+            counted.push(app.state().unwrap().calls.0);
+        }
+        let (_, n) = app.state().unwrap().calls;
+        counted.dedup();
+        assert_eq!(counted, (1..=n).collect::<Vec<_>>());
     }
 }

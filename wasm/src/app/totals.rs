@@ -1,9 +1,12 @@
 //! What happens within the chosen range of time, on the rows that it is about.
 
-use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, StrId};
+use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Slice, StrId};
 
 use super::App;
 use crate::details;
+
+/// Ticks of a clock after which a length says how fast a copy was.
+const FEW: i64 = 50;
 
 /// What happens within a range of time.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -12,10 +15,23 @@ pub struct Totals {
     pub range: (i64, i64),
     /// One for each kind of slice that occurs; engines, which show the work of streams again, are left out.
     pub kinds: Vec<Total>,
-    /// Names of lanes, how many slices lie there, and the time in the range during which any does.
-    pub lanes: Vec<(String, u64, i64)>,
+    /// The lanes on which any slice lies.
+    pub lanes: Vec<InUse>,
     /// How many lanes it is about, where not all.
     pub chosen: Option<usize>,
+}
+
+/// A lane within a range.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InUse {
+    /// Its name.
+    pub name: String,
+    /// How many slices lie there.
+    pub n: u64,
+    /// The time in the range during which any does.
+    pub busy: i64,
+    /// Of a copy engine the bytes that it moves, and the rate of the fastest of all its copies, in bytes per nanosecond.
+    pub moved: Option<(u64, f64)>,
 }
 
 /// The slices of one kind within a range.
@@ -62,7 +78,8 @@ impl App {
             if !self.is_chosen(r) {
                 continue;
             }
-            let (mut n, mut busy) = (0, Vec::new());
+            let peak = self.peak(row.kind);
+            let (mut n, mut busy, mut moved) = (0, Vec::new(), 0i128);
             for track in &row.tracks {
                 // Starts and ends both ascend on a track.
                 let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
@@ -77,14 +94,15 @@ impl App {
                     }
                     n += 1;
                     add(&mut busy, (a, b));
+                    let took = i128::from(end) - i128::from(start);
+                    let inside = i128::from(b) - i128::from(a);
+                    let inside_of = |whole: i128| match inside == took {
+                        true => whole,
+                        false => (whole * inside + took / 2) / took,
+                    };
+                    let part = inside_of(slices.bytes[i].into());
+                    moved += part;
                     if self.model.rows.place(k).0 == r && !self.is_engine(i) {
-                        let took = i128::from(end) - i128::from(start);
-                        let inside = i128::from(b) - i128::from(a);
-                        let inside_of = |whole: i128| match inside == took {
-                            true => whole,
-                            false => (whole * inside + took / 2) / took,
-                        };
-                        let part = inside_of(slices.bytes[i].into());
                         let rated =
                             if part > 0 { inside_of(details::took(&self.model.trace, k).into()) } else { 0 };
                         let kind = slices.kind[i];
@@ -110,7 +128,8 @@ impl App {
             }
             if n > 0 {
                 let name = self.model.rows.called(r as usize).unwrap_or_default();
-                totals.lanes.push((name, n, length(&union(busy))));
+                let moved = peak.map(|peak| (u64::try_from(moved).unwrap_or(u64::MAX), peak));
+                totals.lanes.push(InUse { name, n, busy: length(&union(busy)), moved });
             }
         }
         times.iter_mut().for_each(|(_, list)| *list = union(std::mem::take(list)));
@@ -134,6 +153,36 @@ impl App {
     }
 
     /// The device of a slice.
+    /// The rate of the fastest copy of such an engine in the whole trace, in bytes per nanosecond: of those that are long enough for its
+    /// clock, or whose rate the file says.
+    fn peak(&self, engine: LaneKind) -> Option<f64> {
+        let is_copies =
+            |kind: LaneKind| matches!(kind, LaneKind::Engine { engine, .. } if engine != Engine::Compute);
+        if !is_copies(engine) {
+            return None;
+        }
+        let found = self.tools.peaks.get_or_init(|| {
+            let mut found: Vec<(LaneKind, f64)> = Vec::new();
+            for row in self.model.rows.by_stream().rows.iter().filter(|row| is_copies(row.kind)) {
+                let rates = row.tracks.iter().flat_map(|track| &track.slices).filter_map(|&k| self.rate(k));
+                found.push((row.kind, rates.fold(0.0, f64::max)));
+            }
+            found
+        });
+        let of_engine =
+            found.iter().filter(|(kind, rate)| *kind == engine && 0.0 < *rate).map(|(_, rate)| *rate);
+        of_engine.reduce(f64::max)
+    }
+
+    fn rate(&self, k: u32) -> Option<f64> {
+        let (trace, i) = (&self.model.trace, k as usize);
+        let took = details::took(trace, k);
+        let lasts = trace.slices.end[i].saturating_sub(trace.slices.start[i]);
+        let is_known = took != lasts || FEW * self.model.tick <= lasts || self.model.tick == 1;
+        (is_known && took > 0 && trace.slices.bytes[i] > 0)
+            .then(|| trace.slices.bytes[i] as f64 / took as f64)
+    }
+
     fn device(&self, k: usize) -> Device {
         let trace = &self.model.trace;
         let lane = &trace.lanes[trace.slices.lane[k] as usize];
@@ -250,7 +299,7 @@ mod tests {
             let mut app =
                 App::new(Model::new("t", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
             app.set_range(Some((0, 100_000)));
-            app.totals().unwrap().lanes.into_iter().map(|(name, _, _)| name).collect()
+            app.totals().unwrap().lanes.into_iter().map(|lane| lane.name).collect()
         };
         assert_eq!(lanes(&[kernel(0, 0)]), ["stream 7", "compute"]);
         assert_eq!(
@@ -299,7 +348,7 @@ mod tests {
                     let told = totals.kinds.iter().find(|t| t.kind == kind).map_or(0, |t| t.bytes);
                     assert!(told.abs_diff(bytes) <= n, "seed {seed}: {told} and {bytes} bytes");
                 }
-                assert!(totals.lanes.iter().all(|(_, _, busy)| 0 <= *busy && *busy <= to - from));
+                assert!(totals.lanes.iter().all(|lane| 0 <= lane.busy && lane.busy <= to - from));
             }
         }
     }
@@ -541,5 +590,39 @@ mod tests {
         let length = |intervals| length(&union(intervals));
         assert_eq!(length(vec![]), 0);
         assert_eq!(length(vec![(5, 9), (0, 3), (2, 4), (9, 9), (6, 7)]), 8);
+    }
+
+    /// An engine's use beside what it could have moved at the rate of its fastest copy; by hand, on an exact clock and on a coarse one.
+    #[test]
+    fn an_engine_is_used_at_a_part_of_its_peak() {
+        let copy = |ts: f64, dur: f64, bytes: u64, more: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"bytes":{bytes}{more}}}}}"#
+            )
+        };
+        let used = |copies: &[String], range: (i64, i64)| {
+            let text = format!(r#"{{"traceEvents":[{}]}}"#, copies.join(","));
+            let mut app =
+                App::new(Model::new("t", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
+            app.resize(900.0, 400.0);
+            let zero = app.model.rows.zero();
+            app.set_range(Some((zero + range.0, zero + range.1)));
+            let lanes = app.totals().unwrap().lanes;
+            assert!(lanes.iter().all(|of| of.moved.is_none() || of.name.starts_with("copy to device")));
+            lanes.into_iter().find_map(|of| of.moved)
+        };
+        // 10 GB/s for 10.5 us, 5 GB/s for 10 us: the peak is that of all copies, the bytes are those of the range.
+        let two = [copy(100.0, 10.5, 105_000, ""), copy(120.0, 10.0, 50_000, "")];
+        assert_eq!(used(&two, (0, 100_000)), Some((155_000, 10.0)));
+        assert_eq!(used(&two, (20_000, 25_000)), Some((25_000, 10.0)));
+        // In whole microseconds ten say little, a thousand enough.
+        let coarse: Vec<String> =
+            (0..12).map(|k| copy(f64::from(k) * 3_000.0, 10.0, 1_000_000, "")).collect();
+        assert_eq!(used(&coarse, (0, 40_000_000)), None);
+        let long = [coarse, vec![copy(50_000.0, 1_000.0, 25_000_000, "")]].concat();
+        assert_eq!(used(&long, (50_000_000, 51_000_000)), Some((25_000_000, 25.0)));
+        // What the file says of a rate holds.
+        let said = [copy(0.0, 2.0, 50_000, r#","memory bandwidth (GB/s)":20.0"#)];
+        assert_eq!(used(&said, (0, 2_000)), Some((50_000, 20.0)));
     }
 }

@@ -173,8 +173,8 @@ impl Recorded {
                 text::time(total.ns)
             ));
         }
-        for (lane, _, busy) in &totals.lanes {
-            lines.push(format!("  {lane}: {:.1} % busy", 100.0 * *busy as f64 / length as f64));
+        for lane in &totals.lanes {
+            lines.push(format!("  {}: {:.1} % busy", lane.name, 100.0 * lane.busy as f64 / length as f64));
         }
         Figure::words(lines.join("\n"))
     }

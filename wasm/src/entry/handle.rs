@@ -524,9 +524,13 @@ fn totals(app: &App, totals: &Totals) -> Value {
         }
         json!([kind_name(t.kind), grouped(t.n), told.join("\n")])
     });
-    let lanes = totals.lanes.iter().map(|(name, n, busy)| {
-        let part = percent(*busy as f64 / length.max(1) as f64);
-        json!([name, grouped(*n), format!("{}\n{}", text::time(*busy), part.trim_start_matches('+'))])
+    let lanes = totals.lanes.iter().map(|lane| {
+        let part = |of: f64| percent(of / length.max(1) as f64).trim_start_matches('+').to_owned();
+        let mut told = format!("{}\n{}", text::time(lane.busy), part(lane.busy as f64));
+        if let Some((bytes, peak)) = lane.moved {
+            told.push_str(&format!("\n{} of {}", part(bytes as f64 / peak), text::gb_s(peak)));
+        }
+        json!([lane.name, grouped(lane.n), told])
     });
     let mut on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     if app.hits().is_some() {
@@ -558,7 +562,7 @@ fn state(state: &State) -> Value {
         let lit: Vec<Value> = lit.collect();
         json!([b.name, b.place, text::bytes(b.bytes), b.words, b.written, b.command, b.selected, lit])
     });
-    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
+    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "engines": state.engines, "staged": state.staged, "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
 }
 
 // These three are of the second part of the module, and would be of the first where they are called if they were inlined there.

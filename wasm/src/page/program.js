@@ -390,7 +390,7 @@ const program = (view, place, second, packed) => {
     }
     return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
   };
-  const state = (card, { queues, buffers, more }) => {
+  const state = (card, { queues, engines, staged, buffers, more }) => {
     const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
     const wordy = (table, ...columns) => columns.forEach((k) => [...table.rows].forEach((line) => line.cells[k].classList.add("is-words")));
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
@@ -407,7 +407,9 @@ const program = (view, place, second, packed) => {
     const table = rows(["stream", "does", "waits in its queue"], streams);
     wordy(table, 1, 2);
     wordy(memory, 2);
-    card.replaceChildren(table, memory);
+    const busy = rows(["engine", "does"], engines.map(([name, does]) => [name, does ?? "nothing"]).concat(staged === null ? [] : [["staging of pageable memory", `${staged === 1 ? "1 piece" : `${staged} pieces`} held`]]));
+    wordy(busy, 1);
+    card.replaceChildren(table, ...(engines.length ? [busy] : []), memory);
     if (more) card.append(make("p", { textContent: `and ${more.toLocaleString("en")} more buffers` }));
   };
 
