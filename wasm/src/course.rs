@@ -385,4 +385,22 @@ mod tests {
         check(&check_read_back(&READ_BACK.replace("read", "sync 0\nread")), "right: ");
         check(&check_read_back(&READ_BACK.replace("read", "sleep 1ms\nread")), "race: the host");
     }
+
+    /// A copy whose call waits is the same work as one and a wait: what that orders is for the checker and the time to say.
+    #[test]
+    fn a_blocking_copy_is_the_copy_that_was_asked_for() {
+        check(&check_read_back(&READ_BACK.replace("host <- d on 0", "host <- d blocking")), "right: ");
+        let on = |stream: &str, waits: &str| {
+            let text =
+                RESULT_BACK.replace("kernel  scale on 0", &format!("stream s\nkernel scale on {stream}"));
+            check_result_back(&text.replace("copy    y <- d on 0", &format!("{waits}copy y <- d blocking")))
+        };
+        check(&on("0", ""), "right: ");
+        check(&on("s", ""), "not yet: 1 hazard");
+        check(&on("s", "sync s\n"), "right: ");
+        let first = REFILL.replacen("copy    d <- x on 0", "copy d <- x blocking", 1);
+        check(&check_refill(&first.replace("read    y", "sync 0\nread y")), "before the first kernel ends");
+        let slow = PIPELINE.replace("<- d{i%2} on store", "<- d{i%2} on store blocking");
+        check(&check_pipeline(&slow), "not yet: safe and right, but it takes");
+    }
 }

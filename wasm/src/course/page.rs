@@ -219,7 +219,9 @@ impl<'a> Settings<'a> {
 
     pub(super) fn time(&self, name: &str) -> Result<Nanos, String> {
         let word = self.get(name)?;
-        quantity::time(word).ok_or_else(|| self.wrong(name, format!("{name} {word}: no time such as 20us")))
+        // As figures have it, too: `20 µs`.
+        let plain = word.replace(' ', "").replace(['µ', 'μ'], "u");
+        quantity::time(&plain).ok_or_else(|| self.wrong(name, format!("{name} {word}: no time such as 20us")))
     }
 
     fn bytes(&self, name: &str) -> Result<Bytes, String> {
@@ -434,6 +436,7 @@ mod tests {
         check("at", "stream s", "a line is missing: at ...");
         check("wait w", "guess 20\nstream s", "marks no begin");
         check("wait w", "guess 20\nmark begin\nmark end", "guess 20: no time such as 20us");
+        check("wait w", "guess 20 µs\nmark begin\nmark end", "guessed: time 20 us");
         check("order o", "stream s", "a line is missing: guess ...");
         check("order o", "guess a, b\nstream s\nsync s", "nothing here is called \"a\"");
         check("pinning", "free 8GiB\n sizes  1 MiB", "line 2, column 9: sizes: MiB is no size such as 4MiB");

@@ -266,11 +266,15 @@ impl Views {
         )))
     }
 
-    /// `guess A B`.
-    fn guess(&self) -> Result<[&str; 2], String> {
+    /// `guess A, B`, also as the notebook has it, `(0, 32)`, and as figures have it, `32 KiB` and `32,768`.
+    fn guess(&self) -> Result<[String; 2], String> {
         let list = self.asked("guess").next().ok_or("a line is missing: guess A, B")?;
         match list {
-            [a, b] => Ok([a, b]),
+            [a, b, rest @ ..] => {
+                let bare = |words: &[&str]| words.concat().replace(['(', ')'], "");
+                let b: Vec<&str> = [b].into_iter().chain(rest).map(String::as_str).collect();
+                Ok([bare(&[a]), bare(&b)])
+            }
             _ => Err("guess takes two numbers: guess A, B".to_owned()),
         }
     }
@@ -278,7 +282,7 @@ impl Views {
     /// `guess SIZE`: what is copied when each view is moved by itself.
     fn copied_guessed(&self) -> Result<Figure, String> {
         let list = self.asked("guess").next().ok_or("a line is missing: guess SIZE")?;
-        let word = list.join(" ");
+        let word = list.concat();
         let guess = quantity::size(&word).ok_or_else(|| format!("{word:?} is no size such as 1KiB"))?;
         let copied = self.layout()?.move_naively(cuda(0)).bytes_copied();
         let copied = Bytes(u64::try_from(copied).map_err(words)?);
@@ -311,7 +315,7 @@ impl Views {
         let plan = self.map()?.move_only(names, cuda(0)).map_err(words)?;
         let [allocations, bytes] = self.guess()?;
         // Bytes as the other guesses take them: `32KiB`, or `32768`.
-        let counts = allocations.parse().ok().zip(quantity::size(bytes).map(|bytes| u128::from(bytes.0)));
+        let counts = allocations.parse().ok().zip(quantity::size(&bytes).map(|bytes| u128::from(bytes.0)));
         let counts =
             counts.ok_or_else(|| format!("{allocations}, {bytes} are no number and no size such as 1KiB"))?;
         Ok(check_allocations(&plan, counts))
@@ -446,6 +450,7 @@ mod tests {
     fn spans_and_tiles_are_judged() {
         let span = |guess: &str| format!("{FIFTH}\nguess {guess}");
         judge("check span", &span("0, 255"), "right: elements 0 to 255, from shape [16, 4], strides [16, 5]");
+        judge("check span", &span("(0, 255)"), "right: ");
         judge("check span", &span("0, 0"), "not yet: elements 0 to 0 are not those of shape");
         // An answer to another question.
         let other = span("0, 240").replace("step(1, 5)", "step(1, 16)");
@@ -474,6 +479,9 @@ mod tests {
             ("1, 128", "not yet: as many allocations; the bytes copied are not 128"),
             ("0, 0", "not yet: neither 0 allocations nor 0 bytes"),
             ("1, 32KiB", "right: 1 allocation, 32768 bytes copied"),
+            ("1, 32 KiB", "right: "),
+            ("1, 32,768", "right: "),
+            ("(1, 32768)", "right: "),
             ("-1, 0", "-1, 0 are no number and no size"),
             ("1, many", "1, many are no number and no size such as 1KiB"),
         ] {
@@ -491,6 +499,7 @@ mod tests {
             "guessed: bytes 1024 B\ncounted: bytes 2048 B",
         );
         check("guess one by one", "guess many", "\"many\" is no size such as 1KiB");
+        check("guess one by one", "guess 1 KiB", "guessed: bytes 1024 B");
         check("guess one by one", "", "a line is missing: guess SIZE");
     }
 

@@ -62,6 +62,11 @@ fn words(program: &Program, command: &Command, index: usize) -> Option<String> {
     let stream = command.op.stream().map(|stream| format!(" on {} ", program.names().stream(stream)));
     // With a blank behind the last word too.
     let text = stream.map_or(text.clone(), |stream| format!("{text} ").replacen(&stream, " ", 1));
+    // Whether its call waits for it is a matter of order too.
+    let text = match command.op {
+        Op::Copy(_) | Op::Memset { .. } => text.trim_end().trim_end_matches(" blocking"),
+        _ => &text,
+    };
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
