@@ -102,7 +102,7 @@ fn table(machines: &[Machine], out: &mut Out) {
     let told: Vec<String> =
         GRADES.iter().zip(grades).filter(|(_, n)| *n > 0).map(|(g, n)| format!("{n} {g}")).collect();
     out.line(&format!(
-        "\n{n_figures} figures: {}. `spanlift machines NAME` tells each with its source.",
+        "\n{n_figures} figures: {}. `spanlift machines NAME` tells where each is from.",
         told.join(", ")
     ));
     for m in machines.iter().filter(|m| !m.ignored.is_empty()) {

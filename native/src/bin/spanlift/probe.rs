@@ -66,7 +66,7 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
         Format::Json => out.json(&profile),
         Format::Text => {
             out.line(&format!(
-                "{name} measured; each figure with its source: spanlift machines {}",
+                "{name} measured; where each figure is from: spanlift machines {}",
                 say::written(path)
             ));
             for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
