@@ -98,16 +98,16 @@ impl Model {
         let before = earlier(&own.tracks[track as usize]).0;
         let ended = |o: u32| slices.end[o as usize];
         let is_own = |o: u32| o == k || command != Slice::NONE && slices.command[o as usize] == command;
-        let is_engine = |row: &&Row| matches!(row.kind, LaneKind::Engine { .. });
-        let (engines, others): (Vec<&Row>, Vec<&Row>) = streams.rows.iter().partition(is_engine);
+        let is_engine = |row: &Row| matches!(row.kind, LaneKind::Engine { .. });
+        let rows = |engines: bool| streams.rows.iter().filter(move |row| is_engine(row) == engines);
         let does = |row: &&Row| row.tracks.iter().any(|track| earlier(track).1.is_some_and(is_own));
-        let mine = engines.iter().copied().find(does);
+        let mine = rows(true).find(does);
         // Kernels that run side by side are drawn on several rows.
         let is_mine = |row: &Row| match mine {
             Some(mine) if kind.is_copy() => std::ptr::eq(mine, row),
             mine => mine.is_some_and(|mine| mine.kind == row.kind),
         };
-        for row in engines.iter().copied().chain(others) {
+        for row in rows(true).chain(rows(false)) {
             let lasts = row.tracks.iter().filter_map(|track| earlier(track).0).filter(|&o| ended(o) <= start);
             let Some(other) = lasts.max_by_key(|&o| ended(o)) else { continue };
             let is_late = start.saturating_sub(ended(other)) <= ENGINE_NS;
@@ -171,8 +171,8 @@ impl Model {
         for o in self.rows.of_command(command).map(|o| o as usize) {
             let took = slices.end[o].saturating_sub(slices.start[o]);
             match (slices.kind[o], self.trace.lanes[slices.lane[o] as usize].kind) {
-                (Kind::HostCopy, _) => (n, host) = (n + 1, host + took),
-                (_, LaneKind::Engine { .. }) => link += took,
+                (Kind::HostCopy, _) => (n, host) = (n + 1, took.saturating_add(host)),
+                (_, LaneKind::Engine { .. }) => link = took.saturating_add(link),
                 _ => {}
             }
         }
