@@ -130,6 +130,16 @@ mod tests {
         }
     }
 
+    /// The page lists them by their titles.
+    #[test]
+    fn no_two_programs_are_called_the_same() {
+        let mut titles: Vec<String> = all().map(|shipped| shipped.program().title).collect();
+        titles.sort();
+        let n = titles.len();
+        titles.dedup();
+        assert_eq!(titles.len(), n);
+    }
+
     /// What is written by hand for people to read says what the builder writes.
     #[test]
     fn strategies_are_the_pipelines_that_they_show() {
