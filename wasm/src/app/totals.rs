@@ -152,7 +152,6 @@ impl App {
         totals
     }
 
-    /// The device of a slice.
     /// The rate of the fastest copy of such an engine in the whole trace, in bytes per nanosecond: of those that are long enough for its
     /// clock, or whose rate the file says.
     fn peak(&self, engine: LaneKind) -> Option<f64> {
@@ -174,6 +173,7 @@ impl App {
         of_engine.reduce(f64::max)
     }
 
+    /// The rate of such a copy.
     fn rate(&self, k: u32) -> Option<f64> {
         let (trace, i) = (&self.model.trace, k as usize);
         let took = details::took(trace, k);
@@ -183,6 +183,7 @@ impl App {
             .then(|| trace.slices.bytes[i] as f64 / took as f64)
     }
 
+    /// The device of a slice.
     fn device(&self, k: usize) -> Device {
         let trace = &self.model.trace;
         let lane = &trace.lanes[trace.slices.lane[k] as usize];
