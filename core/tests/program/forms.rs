@@ -170,7 +170,9 @@ fn bad_lines_say_what_was_expected() {
     refuses("pinned x", &["line 1: expected a size such as 4MiB, found the end of the line"]);
     refuses(
         "pinned x 4Mib",
-        &["line 1: a size such as 4MiB: `4Mib` has no known unit (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB)"],
+        &[
+            "line 1: a size such as 4MiB: `4Mib` has no known unit (B, kB, KB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+        ],
     );
     refuses(
         "pinned x 9223372036854775808",
@@ -178,7 +180,9 @@ fn bad_lines_say_what_was_expected() {
     );
     refuses(
         "pinned x 1e30",
-        &["line 1: a size such as 4MiB: `1e30` has no known unit (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB)"],
+        &[
+            "line 1: a size such as 4MiB: `1e30` has no known unit (B, kB, KB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+        ],
     );
     refuses("pinned x 1.5", &["line 1: a size such as 4MiB: `1.5` is no whole number within i64"]);
     refuses("pinned x 8 = f32", &["line 1: expected `fill`, `ramp` or `values`, found the end of the line"]);
@@ -302,7 +306,7 @@ fn bad_lines_say_what_was_expected() {
         &[
             "line 2: buffer \"x\" is not declared",
             "line 2: buffer \"d\" is not declared",
-            "line 3: a size such as 4MiB: `4MiBB` has no known unit (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+            "line 3: a size such as 4MiB: `4MiBB` has no known unit (B, kB, KB, MB, GB, TB, KiB, MiB, GiB, TiB)",
         ],
     );
     refuses(

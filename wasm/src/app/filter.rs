@@ -106,7 +106,7 @@ fn word(text: &str) -> Result<Word, String> {
     let more = text.starts_with('>');
     let found = match lower.split_once([':', '~']) {
         _ if text.starts_with(['<', '>']) => {
-            let amount = text[1..].replace(['µ', 'μ'], "u").replace("kB", "KB");
+            let amount = text[1..].replace(['µ', 'μ'], "u");
             let (amount, or) = amount.strip_prefix('=').map_or((&*amount, 0), |amount| (amount, 1));
             let or = if more { -or } else { or };
             // A number without a unit could be of either.

@@ -30,7 +30,9 @@ fn read(text: &str) -> Result<WhatIf, String> {
         };
         return Ok(WhatIf::Split { stream: some(stream, "a stream")?, n });
     }
-    if let Some((name, value)) = text.split_once('=') {
+    // A figure as tables have it, with blanks around its sign.
+    let parts = |sign| text.split_once(sign).map(|(name, rest)| (name.trim(), rest.trim()));
+    if let Some((name, value)) = parts('=') {
         return match name {
             "streams" => Ok(WhatIf::Streams(count(value)?)),
             "link" => Ok(WhatIf::Link(profile(value)?)),
@@ -47,7 +49,7 @@ fn read(text: &str) -> Result<WhatIf, String> {
             }
         };
     }
-    if let Some((name, factor)) = text.split_once('*') {
+    if let Some((name, factor)) = parts('*') {
         let name = if name == "link" { None } else { Some(figure(name)?) };
         return match float(factor) {
             Some(factor) if factor.is_finite() && 0.0 < factor => {

@@ -45,6 +45,11 @@ fn changes_read_back_as_they_are_written() {
         assert_eq!(text.parse::<WhatIf>().unwrap().to_string(), text);
     }
     assert_eq!("split:s".parse::<WhatIf>().unwrap().to_string(), "split:s=2");
+    for (text, plain) in
+        [("h2d_bw = 25", "h2d_bw=25"), (" lat * 0.5 ", "lat*0.5"), ("streams =2", "streams=2")]
+    {
+        assert_eq!(text.parse::<WhatIf>(), plain.parse(), "{text}");
+    }
 }
 
 #[test]

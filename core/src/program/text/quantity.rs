@@ -6,8 +6,8 @@ use crate::units::{Bytes, Nanos};
 
 /// Units of sizes, in bytes.
 #[rustfmt::skip]
-pub(super) const SIZES: [(&str, i128); 9] = [
-    ("B", 1),
+pub(super) const SIZES: [(&str, i128); 10] = [
+    ("B", 1),        ("kB", 1_000), // as outputs have it
     ("KB", 1_000),   ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000),
     ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30),      ("TiB", 1 << 40),
 ];
@@ -24,7 +24,7 @@ pub(super) const SLEEPS: [(&str, i128); 3] = [("us", 1), ("ms", 1_000), ("s", 1_
 /// ```
 /// use spanlift::{Bytes, mib, program::text};
 /// assert_eq!(text::size("4MiB"), Some(mib(4)));
-/// assert_eq!(text::size("1.5KB"), Some(Bytes(1500)));
+/// assert_eq!(text::size("1.5kB"), Some(Bytes(1500)));
 /// assert_eq!(text::size("4 MB"), None);
 /// ```
 pub fn size(word: &str) -> Option<Bytes> {
@@ -133,6 +133,7 @@ mod tests {
         check("4MB", Some(4_000_000));
         check("1.5KiB", Some(1536));
         check("0.1KB", Some(100));
+        check("0.1kB", Some(100));
         check("0.1KiB", None);
         check("1_000_000", Some(1_000_000));
         check("-256", Some(-256));

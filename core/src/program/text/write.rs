@@ -131,7 +131,7 @@ impl Display for Contained<'_> {
 
 fn size(bytes: i64, least: i128) -> String {
     // Units of 1024 only: a size that people gave as 4 MB reads well as 4000000 too.
-    with_unit(bytes, &SIZES[5..], least)
+    with_unit(bytes, &SIZES[6..], least)
 }
 
 fn time(time: Nanos) -> String {
