@@ -505,26 +505,6 @@ fn many_copies_into_one_allocation_go_together() {
     });
 }
 
-/// Who stops a plan once all of its bytes have gone to the device has all of them there: no empty part is left to be stopped.
-#[test]
-fn a_plan_that_is_stopped_at_its_end_is_carried_out() {
-    kit::alone(&[Config::default()], |_| {
-        let engine = engine();
-        let mut layout = Layout::new();
-        let storage = layout.storage("w", cpu(), Bytes(1000)).expect("a new name");
-        let view = View { dtype: Dtype::U8, shape: vec![1000], strides: vec![1], offset: 0 };
-        layout.tensor("w", storage, view).expect("inside");
-        let plan = layout.move_to(cuda(0)).expect("few runs");
-        let mut host = [7; 1000];
-        let mut stores = BTreeMap::from([("w".to_owned(), Store::Host(&mut host))]);
-        let cancel = AtomicBool::new(false);
-        let progress = |done: usize, all: usize| cancel.store(done == all, Ordering::Relaxed);
-        let watch = Watch { progress: Some(&progress), cancel: Some(&cancel) };
-        let moved = engine.carry_out_watched(engine.stream(), &plan, &mut stores, watch);
-        assert!(moved.is_ok() && cancel.load(Ordering::Relaxed), "{moved:?}");
-    });
-}
-
 /// Of a plan each transfer is explained: its own bytes, its own way, its own time; as many as the driver was asked for.
 #[test]
 fn every_stretch_of_a_plan_is_explained() {

@@ -24,8 +24,15 @@ pub enum Kind {
     Snapshot,
 }
 
-/// What files begin with that something packed which nothing here unpacks.
-const PACKERS: &[(&[u8], &str)] = &[(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")];
+/// What packed a file that nothing here unpacks, by its first bytes; the program is called the same.
+pub fn packer(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => Some("bzip2"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
+        _ => None,
+    }
+}
 
 /// What the bytes are.
 ///
@@ -36,7 +43,7 @@ const PACKERS: &[(&[u8], &str)] = &[(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b
 /// One line for a JSON object that is none of them, for markup, and for a packed or an SQLite file.
 pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if let Some((_, packer)) = PACKERS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+    if let Some(packer) = packer(bytes) {
         return Err(format!("packed with {packer}, which has to be undone first"));
     }
     match bytes {
@@ -149,5 +156,6 @@ mod tests {
         {
             assert_eq!(of(head), Err(format!("packed with {packer}, which has to be undone first")));
         }
+        assert_eq!(packer(b"BZh: sync s"), None, "a thread may be called so");
     }
 }

@@ -269,8 +269,14 @@ impl Views {
     /// `guess A, B`, also as the notebook has it, `(0, 32)`, and as figures have it, `32 KiB` and `32,768`.
     fn guess(&self) -> Result<[String; 2], String> {
         let list = self.asked("guess").next().ok_or("a line is missing: guess A, B")?;
+        // What goes on with a number: its unit, or three digits more.
+        let goes_on = |word: &String| {
+            let word = word.trim_end_matches(')');
+            word.bytes().all(|b| b.is_ascii_alphabetic())
+                || word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit())
+        };
         match list {
-            [a, b, rest @ ..] => {
+            [a, b, rest @ ..] if rest.iter().all(goes_on) => {
                 let bare = |words: &[&str]| words.concat().replace(['(', ')'], "");
                 let b: Vec<&str> = [b].into_iter().chain(rest).map(String::as_str).collect();
                 Ok([bare(&[a]), bare(&b)])
@@ -451,6 +457,7 @@ mod tests {
         let span = |guess: &str| format!("{FIFTH}\nguess {guess}");
         judge("check span", &span("0, 255"), "right: elements 0 to 255, from shape [16, 4], strides [16, 5]");
         judge("check span", &span("(0, 255)"), "right: ");
+        judge("check span", &span("0, 25, 5"), "guess takes two numbers: guess A, B");
         judge("check span", &span("0, 0"), "not yet: elements 0 to 0 are not those of shape");
         // An answer to another question.
         let other = span("0, 240").replace("step(1, 5)", "step(1, 16)");

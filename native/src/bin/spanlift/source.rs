@@ -2,6 +2,7 @@
 //!
 //! It never holds more than a piece, except where [`Source::rest`] is asked for all of it.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
 use spanlift::grouped;
+use spanlift_viewer::kind;
 
 use crate::output;
 use crate::say::{self, Fail};
@@ -146,24 +148,19 @@ impl Source {
 }
 
 /// What no command reads: told by its first bytes, or by its name where those could be anything but JSON.
-fn foreign(path: &Path, head: &[u8]) -> Option<&'static str> {
+fn foreign(path: &Path, head: &[u8]) -> Option<Cow<'static, str>> {
+    if let Some(packer) = kind::packer(head) {
+        return Some(format!("packed with {packer}, which has to be undone first: `{packer} -d`").into());
+    }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match (head, extension) {
-        ([0xfd, b'7', b'z', b'X', b'Z', 0, ..], _) => {
-            Some("packed with xz, which has to be undone first: `xz -d`")
-        }
-        ([b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..], _) => {
-            Some("packed with bzip2, which has to be undone first: `bzip2 -d`")
-        }
-        ([0x28, 0xb5, 0x2f, 0xfd, ..], _) => {
-            Some("packed with zstd, which has to be undone first: `zstd -d`")
-        }
         ([b'{' | b'[', ..], _) => None,
         (_, "nsys-rep" | "qdrep") => Some(
-            "a report of Nsight Systems; `nsys export --type sqlite` makes of it what `spanlift view` reads",
+            "a report of Nsight Systems; `nsys export --type sqlite` makes of it what `spanlift view` reads"
+                .into(),
         ),
         (_, "pftrace" | "perfetto-trace") => {
-            Some("a trace in Perfetto's own format; traces are read as Chrome Trace JSON")
+            Some("a trace in Perfetto's own format; traces are read as Chrome Trace JSON".into())
         }
         _ => None,
     }
