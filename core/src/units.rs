@@ -2,14 +2,12 @@
 //!
 //! Knows nothing of programs or machines. Arithmetic that can leave the range is checked.
 
-mod columns;
 mod float;
 
 use std::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use columns::{apart, columns, padded};
 pub(crate) use float::float;
 
 /// `Serialize` and `Deserialize` as the plain number.
@@ -84,36 +82,6 @@ impl Nanos {
     pub fn as_millis(self) -> f64 {
         self.0 as f64 / 1e6
     }
-}
-
-/// A relative difference in percent with its sign, for print only; no zero is negative.
-///
-/// ```
-/// use spanlift::signed_percent;
-///
-/// assert_eq!([0.0217, -0.003].map(signed_percent), ["+2.2 %", "-0.3 %"]);
-/// ```
-pub fn signed_percent(part: f64) -> String {
-    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
-}
-
-/// A whole number with a comma between groups of three digits, for print only.
-///
-/// ```
-/// use spanlift::grouped;
-///
-/// assert_eq!([0, 999, 1000, -1_234_567].map(grouped), ["0", "999", "1,000", "-1,234,567"]);
-/// ```
-pub fn grouped(n: impl fmt::Display) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (k, digit) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) && !text.ends_with('-') {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A number of bytes on its way to being read by people, with units of 1024 (KiB, MiB) or of 1000 (kB, MB).
@@ -238,12 +206,6 @@ impl fmt::Display for Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_difference_is_a_negative_zero() {
-        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(signed_percent);
-        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
-    }
 
     const DECIMAL: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -16,7 +16,8 @@ use spanlift::advise::transfer::{Calibration, Caps, Explain, HostMemory, Request
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::{Grade, Machine};
 use spanlift::program::{BufferId, Op, Region};
-use spanlift::{Bytes, Nanos, Program, signed_percent, sim};
+use spanlift::text::signed_percent;
+use spanlift::{Bytes, Nanos, Program, sim};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::course::{Answer, told};
 use spanlift_viewer::{Figure, Show};

@@ -2,7 +2,7 @@
 
 use crate::text;
 use crate::view::TimeView;
-use spanlift::grouped;
+use spanlift::text::grouped;
 
 /// The ticks of one view.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 mod why;
 
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::trace::{FlowKind, LaneKind, Slice, Source, StrId, Trace};
 
 use crate::axis;

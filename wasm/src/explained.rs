@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use spanlift::Program;
 use spanlift::explore::Explanation;
-use spanlift::grouped;
 use spanlift::hazard::{self, Certainty, Hazard, Mode, Relation, Report, Verdict};
+use spanlift::text::grouped;
 
 use crate::orders;
 use crate::scene::{Face, Rect, Scene, Text};

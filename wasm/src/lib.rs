@@ -1,5 +1,26 @@
 //! Scenes of programs, traces and memory, painted as SVG and as an interactive page.
 //!
+//! ```
+//! use spanlift::machine::Machine;
+//! use spanlift::{Program, sim};
+//! use spanlift_viewer::{PageItem, TimelineOptions, page, timeline_svg};
+//!
+//! let text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+//! let run = sim::run(&Program::from_text(text)?, &Machine::builtin("h200-pcie5").ok_or("no such machine")?)?;
+//!
+//! let picture = timeline_svg(&run.trace, &TimelineOptions::default()); // one `<svg>`, for print or a cell
+//! let html = page(&[PageItem::trace("one copy", &run.trace)]);         // one file that works offline
+//! assert!(picture.starts_with("<svg ") && html.starts_with("<!doctype html>"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | what you want | where it is |
+//! |---|---|
+//! | a picture as SVG | [`timeline_svg`], [`panels_svg`], [`bars_svg`], [`heat_svg`], [`plan_svg`], [`memory_svg`], [`move_svg`], [`map_svg`], [`explained_svg()`] |
+//! | an interactive page, or a viewer in a page of one's own | [`page()`], [`mount_html`], [`viewer_assets_html`] |
+//! | a value shown in a notebook's cell | [`Show`], [`Notebook`] |
+//! | the exercises of the course, and what judges them | [`course`] |
+//!
 //! A scene is a list of positioned shapes, made by plain Rust on any machine: [`timeline`] from a trace, [`bars`] from
 //! figures, [`legend`] from what occurs. Two painters know scenes and nothing else: [`svg`] writes a picture anywhere,
 //! `paint` draws on the canvas of a page. Integer nanoseconds become pixels in [`view`] alone.

@@ -1,9 +1,9 @@
 //! The orders that show a finding: schedules of the program's relation, as traces to draw and as one picture.
 
 use spanlift::explore::{self, STEP, Shown as Seen, Witness};
-use spanlift::grouped;
 use spanlift::hazard::{self, Hazard, Mode, Relation};
 use spanlift::program::Op;
+use spanlift::text::grouped;
 use spanlift::trace::{Slices, Trace};
 use spanlift::{Nanos, Program};
 

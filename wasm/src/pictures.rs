@@ -1,9 +1,9 @@
 //! From values to SVG in one call, with the picture told in words for those who cannot see it.
 
 use spanlift::Trace;
-use spanlift::grouped;
 use spanlift::memory::{Layout, MovePlan};
 use spanlift::plan::Plan;
+use spanlift::text::grouped;
 
 use crate::bars::{self, BarChart};
 use crate::figure::{self, Panel, PanelOptions};

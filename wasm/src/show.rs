@@ -11,12 +11,12 @@ mod notebook;
 #[cfg(not(target_arch = "wasm32"))]
 pub use notebook::{Notebook, notebook};
 
-use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
 use spanlift::op::{DotReport, Operator, Simplified};
 use spanlift::plan::Plan;
 use spanlift::sim::{self, Run};
+use spanlift::text::grouped;
 use spanlift::{Program, Trace};
 
 use crate::bars::{BarChart, Cluster, Entry};

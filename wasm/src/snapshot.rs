@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use spanlift::Bytes;
-use spanlift::grouped;
 use spanlift::memory::{Device, Dtype, Layout, Span, Storage, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
+use spanlift::text::grouped;
 use spanlift::trace::StrId;
 use spanlift::trace::snapshot::{self, Alive, Figures, History, Life, Past, Segment, Snapshot};
 

@@ -3,7 +3,7 @@
 //! Widths are guesses from above: those of DejaVu Sans, one of the widest common faces, so that text which fits here
 //! fits with every face that a reader's machine may choose for `sans-serif`.
 
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::{Bytes, Nanos};
 
 /// At most how wide `text` is at `size` pixels.

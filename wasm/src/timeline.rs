@@ -9,7 +9,7 @@ pub(crate) mod over;
 mod still;
 
 use spanlift::explore::STEP;
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::trace::{Kind, LaneKind, Slice, Source, Trace};
 
 pub use still::{TimelineOptions, scene};

@@ -209,7 +209,10 @@ mod tests {
         let passes = 2 * 1_048_576 * 10_000_u64;
         assert_eq!(
             lines(&told).last().copied(),
-            Some(&*format!("not applied here: {} operations and elements moved", spanlift::grouped(passes)))
+            Some(&*format!(
+                "not applied here: {} operations and elements moved",
+                spanlift::text::grouped(passes)
+            ))
         );
         // A short input, no operations, and a vector between that no memory holds.
         let between =

@@ -10,7 +10,7 @@ use super::report::{DeviceReport, count, size};
 use super::table::escaped;
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort};
-use crate::{columns, padded};
+use crate::text::{columns, padded};
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;

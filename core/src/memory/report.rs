@@ -10,9 +10,9 @@ use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{Allocation, MoveKind, MovePlan};
 use super::table::{MOST_ROWS, more, rows, shown};
-use crate::grouped;
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
+use crate::text::grouped;
 use crate::units::Size;
 
 /// Tensors of one block that are named in text.

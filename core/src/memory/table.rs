@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ordered::CollectVec;
-use crate::{apart, columns, grouped, padded};
+use crate::text::{apart, columns, grouped, padded};
 
 /// Rows of a table in text; data and JSON have all of them.
 pub(crate) const MOST_ROWS: usize = 20;

@@ -10,12 +10,13 @@ use serde_core::ser::{Serialize, SerializeStruct, Serializer};
 use super::command::{Alloc, BufferId, Op, Space};
 use super::words::{SPACES, word};
 use super::{Problems, Program};
-use crate::grouped;
 use crate::json::written;
 use crate::memory::table::{MOST_ROWS, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
-use crate::units::{Bytes, Size, padded};
+use crate::text::grouped;
+use crate::text::padded;
+use crate::units::{Bytes, Size};
 
 const BY_CALLS: &str = "by the order of the host calls: a buffer is held from its allocating call to its freeing call, \
                         those of streams and pools too; a block that several held names share counts once";

@@ -68,10 +68,10 @@ pub use ledger::Ledger;
 pub use prepared::Prepared;
 
 use crate::error::wraps;
-use crate::grouped;
 use crate::machine::{Machine, MachineError};
 use crate::memory::Dtype;
 use crate::program::{BufferId, Computes, Contents, Problems, Program, ThreadId};
+use crate::text::grouped;
 use crate::trace::Trace;
 use crate::units::Nanos;
 pub use meaning::{Compared, carried, carried_knowing};

@@ -128,7 +128,7 @@ pub(super) fn bearable(script: &Script, a: &Operator, applies: u64) -> Result<()
     if all <= MOST_WORK {
         return Ok(());
     }
-    let [all, most] = [all, MOST_WORK].map(spanlift::grouped);
+    let [all, most] = [all, MOST_WORK].map(spanlift::text::grouped);
     let why = format!("that takes {all} operations, and at most {most} are made here: take smaller spaces");
     Err(placed(script.place(), &why))
 }

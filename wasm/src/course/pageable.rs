@@ -6,12 +6,13 @@
 mod draw;
 
 use spanlift::advise::Row;
-use spanlift::grouped;
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
 use spanlift::sim::{self, SimError};
+use spanlift::text::grouped;
+use spanlift::text::signed_percent;
 use spanlift::trace::{Kind, LaneKind, Slice};
-use spanlift::{Bytes, Nanos, Program, signed_percent};
+use spanlift::{Bytes, Nanos, Program};
 
 use super::strategies::with_notes;
 use super::{Answer, judged, safe, told};

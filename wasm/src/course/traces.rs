@@ -6,15 +6,16 @@ use std::fmt;
 use spanlift::advise::trace::{
     Finding, Findings, RecordedChange, Recording, findings, memory_findings, skeleton,
 };
-use spanlift::grouped;
 use spanlift::hazard::{self, Mode};
 use spanlift::machine::USUAL;
 use spanlift::sim;
+use spanlift::text::grouped;
+use spanlift::text::signed_percent;
 use spanlift::trace::analysis::{Figures, Order};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::Scan;
 use spanlift::trace::{Kind, LaneKind, read};
-use spanlift::{Nanos, Program, Size, Trace, signed_percent};
+use spanlift::{Nanos, Program, Size, Trace};
 
 use super::flow::same_flow;
 use super::guess::beside;

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, skeleton};
 use spanlift::advise::whatif::{WhatIf, compare, most_parts, what_if};
-use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
 use spanlift::program::code::Language;
 use spanlift::program::{Op, Space};
+use spanlift::text::grouped;
 use spanlift::trace::{FlowKind, Source};
 use spanlift::{Program, sim};
 use wasm_bindgen::JsValue;

@@ -1,8 +1,8 @@
 //! Draws the rows of a memory map: the same shapes for a picture and for the page.
 
-use spanlift::grouped;
 use spanlift::memory::Target;
 use spanlift::ordered::{BTreeMap, BTreeSet};
+use spanlift::text::grouped;
 
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};

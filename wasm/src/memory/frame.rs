@@ -2,7 +2,7 @@
 
 use super::map::{MemoryPicture, form, place};
 use crate::text;
-use spanlift::grouped;
+use spanlift::text::grouped;
 
 pub(crate) const NAME: f64 = 11.0;
 pub(crate) const SMALL: f64 = 10.0;

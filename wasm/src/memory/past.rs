@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use spanlift::grouped;
 use spanlift::memory::Layout;
+use spanlift::text::grouped;
 use spanlift::trace::snapshot::{Alive, Event, Held, History, Life, Moment, Past, Snapshot};
 
 use crate::scene::{Rect, Scene, Shape, Stroke, Text};

@@ -4,7 +4,7 @@ use super::comb::Comb;
 use super::map::{MemoryPicture, bytes, form, place};
 use crate::details::Details;
 use crate::text;
-use spanlift::grouped;
+use spanlift::text::grouped;
 
 /// Names that are listed of those that share bytes.
 const NAMED: usize = 12;

@@ -1,7 +1,7 @@
 //! What was read of a trace, what was not, and how exact its times are: a line each.
 
-use spanlift::grouped;
 use spanlift::program::{Op, Space};
+use spanlift::text::grouped;
 use spanlift::trace::{FlowKind, Source, Trace};
 
 use crate::figure::Note;

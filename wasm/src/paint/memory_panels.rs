@@ -1,7 +1,7 @@
 //! What stands around the canvas of a memory map: names, details, totals, and the table for those who cannot see it.
 
-use spanlift::grouped;
 use spanlift::memory::MoveKind;
+use spanlift::text::grouped;
 
 use wasm_bindgen::JsCast;
 use web_sys::Element;

@@ -2,9 +2,9 @@
 //!
 //! Everything that a file says is set as text, never as markup.
 
-use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::program::Region;
+use spanlift::text::grouped;
 use spanlift::trace::Source;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, HtmlElement, HtmlSelectElement};

@@ -3,7 +3,7 @@
 use super::Timeline;
 use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
-use spanlift::grouped;
+use spanlift::text::grouped;
 
 const LABEL: f64 = 10.0;
 

@@ -1,6 +1,6 @@
 //! The figures below a still picture: what the page shows of a range, for those who have a file alone.
 
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::trace::Trace;
 
 use crate::app::{App, Total};

@@ -1,7 +1,7 @@
 //! The still picture of a trace: heading, timeline, legend, and what is not drawn apart.
 
 use spanlift::Nanos;
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::trace::Trace;
 
 use super::{Drawn, Frame, Timeline};

@@ -78,7 +78,8 @@ impl Applied {
     pub fn bearable(&self) -> Result<&Array, String> {
         let elements = longest(&self.operator);
         if elements > MOST_ELEMENTS {
-            let [elements, most] = [elements, MOST_ELEMENTS].map(|n| spanlift::grouped(n.unsigned_abs()));
+            let [elements, most] =
+                [elements, MOST_ELEMENTS].map(|n| spanlift::text::grouped(n.unsigned_abs()));
             return Err(format!("a vector has {elements} elements, at most {most} are computed here"));
         }
         Ok(self.input.as_ref().ok_or("its domain is too large for an input that nobody gave")?)
@@ -101,7 +102,7 @@ impl Applied {
         let input = self.bearable()?;
         let all = work(&self.operator);
         if all > MOST_WORK {
-            return Err(format!("{} operations and elements moved", spanlift::grouped(all)));
+            return Err(format!("{} operations and elements moved", spanlift::text::grouped(all)));
         }
         self.operator.apply(input).map_err(|e| e.to_string())
     }

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
-use spanlift::grouped;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Unreached, Verdict};
 use spanlift::machine::Machine;
 use spanlift::program::ReadError;
+use spanlift::text::grouped;
 use spanlift_viewer::explained_svg;
 use spanlift_viewer::kind::{self, Kind};
 

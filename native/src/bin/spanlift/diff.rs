@@ -4,8 +4,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Serialize;
+use spanlift::text::{apart, grouped, signed_percent};
 use spanlift::trace::analysis::{Change, Comparison, Steps, compare};
-use spanlift::{apart, grouped, signed_percent};
 
 use crate::End;
 use crate::analyze;

@@ -1,8 +1,9 @@
 //! A hazard told at length: its two places, the fix line by line, and the schedules that bring it about.
 
+use spanlift::Program;
 use spanlift::explore::{Explanation, Shown, Witness, lane_of, order_in_words, seen_in_words, step_name};
 use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
-use spanlift::{Program, columns, padded};
+use spanlift::text::{columns, padded};
 
 use crate::say::{self, Out, Style};
 

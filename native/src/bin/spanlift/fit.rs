@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use spanlift::advise::{self, Fit, FitError, FittedFigure, FittedRow, Standing, Stop, USUAL_FIGURES};
-use spanlift::{apart, columns, padded};
+use spanlift::text::{apart, columns, padded};
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};

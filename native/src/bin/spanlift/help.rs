@@ -1,6 +1,6 @@
 //! Help texts and results in lines that a terminal shows whole.
 
-use spanlift::columns;
+use spanlift::text::columns;
 
 /// Columns of the narrowest terminal that people read in.
 pub(crate) const WIDTH: usize = 80;

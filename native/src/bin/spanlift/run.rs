@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
+use spanlift::text::{columns, grouped, padded};
 use spanlift::trace::{self, LaneKind, Trace};
-use spanlift::{Bytes, Nanos, Program, columns, grouped, padded};
+use spanlift::{Bytes, Nanos, Program};
 use spanlift_viewer::written::{Applied, Written};
 
 use crate::cli::{Format, On, RunArgs};

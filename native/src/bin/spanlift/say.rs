@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use crate::help;
-use spanlift::grouped;
+use spanlift::text::grouped;
 
 /// Problems said at most, of one input.
 const MOST_LINES: usize = 100;

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
+use spanlift::Program;
 use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
 use spanlift::hazard::{Mode, Part, Relation, StepId};
+use spanlift::text::{columns, grouped, padded};
 use spanlift::trace;
-use spanlift::{Program, columns, grouped, padded};
 
 use crate::End;
 use crate::cli::{Format, RunArgs, Schedules};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift_viewer::kind;
 
 use crate::output;

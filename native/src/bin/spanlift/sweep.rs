@@ -8,7 +8,8 @@ use spanlift::advise::whatif::WhatIf;
 use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
-use spanlift::{Nanos, Program, grouped, padded};
+use spanlift::text::{grouped, padded};
+use spanlift::{Nanos, Program};
 use spanlift_native::sweep::{self, Axis, Cell};
 use spanlift_viewer::heat::{HeatMap, Side, Tile};
 use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
@@ -251,7 +252,7 @@ impl Swept<'_> {
         let widths: Vec<usize> = (0..shown)
             .map(|c| {
                 let cells = (0..n_rows).map(|row| text(row, c).chars().count());
-                cells.max().unwrap_or(0).max(spanlift::columns(&cut(&columns.values[c].label)))
+                cells.max().unwrap_or(0).max(spanlift::text::columns(&cut(&columns.values[c].label)))
             })
             .collect();
         // As many columns at once as a terminal is wide.
@@ -268,7 +269,10 @@ impl Swept<'_> {
             let line = |label: &str, cell: &dyn Fn(usize) -> String| {
                 let cells = (first..last).map(|c| {
                     let cell = cell(c);
-                    format!("  {}{cell}", padded("", widths[c].saturating_sub(spanlift::columns(&cell))))
+                    format!(
+                        "  {}{cell}",
+                        padded("", widths[c].saturating_sub(spanlift::text::columns(&cell)))
+                    )
                 });
                 format!("  {}{}{more}", run::pad(label, width), cells.collect::<String>())
             };

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::memory::{MoveKind, Target};
 use spanlift::program::code::Language;
+use spanlift::text::grouped;
 use spanlift::trace::{self, Source, Trace};
 use spanlift::{Nanos, sim};
 use spanlift_native::programs;

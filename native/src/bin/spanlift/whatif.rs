@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
-use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms, Verdict};
 use spanlift::machine::Machine;
 use spanlift::program::Op;
 use spanlift::sim::{self, Run};
+use spanlift::text::grouped;
 use spanlift::{Nanos, Program};
 
 use crate::machine;

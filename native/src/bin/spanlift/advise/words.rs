@@ -1,7 +1,7 @@
 //! Advice at the terminal.
 
 use spanlift::advise::{Decision, Prediction, Varies};
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::{Bytes, Nanos, Size};
 
 use super::Advice;

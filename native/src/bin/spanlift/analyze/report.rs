@@ -1,10 +1,11 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
+use spanlift::Size;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
-use spanlift::grouped;
+use spanlift::text::grouped;
+use spanlift::text::{apart, columns, padded, signed_percent};
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
-use spanlift::{Size, apart, columns, padded, signed_percent};
 
 use crate::help;
 use crate::say::{self, Out, Style};

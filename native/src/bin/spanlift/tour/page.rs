@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use spanlift::Trace;
 use spanlift::explore::Explanation;
-use spanlift::grouped;
 use spanlift::hazard::Mode;
-use spanlift::{Trace, signed_percent};
+use spanlift::text::grouped;
+use spanlift::text::signed_percent;
 use spanlift_native::claims::Test;
 use spanlift_native::programs;
 use spanlift_native::tutorial::{self, CHARTS, Chart};

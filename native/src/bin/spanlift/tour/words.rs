@@ -1,6 +1,6 @@
 //! The tour at the terminal.
 
-use spanlift::grouped;
+use spanlift::text::grouped;
 use spanlift::trace::{Engine, Trace};
 use spanlift::{Nanos, hazard};
 

@@ -1,4 +1,36 @@
-//! What a text takes of a terminal's line, so that rows of a table stand below one another in any script.
+//! Numbers and names as people read them: digits in groups, signs, and rows of a table below one another in any script.
+
+use std::fmt;
+
+/// A whole number with a comma between groups of three digits, for print only.
+///
+/// ```
+/// use spanlift::text::grouped;
+///
+/// assert_eq!([0, 999, 1000, -1_234_567].map(grouped), ["0", "999", "1,000", "-1,234,567"]);
+/// ```
+pub fn grouped(n: impl fmt::Display) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (k, digit) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A relative difference in percent with its sign, for print only; no zero is negative.
+///
+/// ```
+/// use spanlift::text::signed_percent;
+///
+/// assert_eq!([0.0217, -0.003].map(signed_percent), ["+2.2 %", "-0.3 %"]);
+/// ```
+pub fn signed_percent(part: f64) -> String {
+    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
+}
 
 /// Columns that a terminal takes for a text: none for what goes onto the character before it, two for wide characters, else one.
 ///
@@ -13,7 +45,7 @@
 ///
 /// # Examples
 /// ```
-/// use spanlift::columns;
+/// use spanlift::text::columns;
 ///
 /// assert_eq!(["copy", "größe", "gro\u{308}ße", "拷贝", "ｃｏｐｙ"].map(columns), [4, 5, 5, 4, 8]);
 /// ```
@@ -28,7 +60,7 @@ pub fn columns(text: &str) -> usize {
 ///
 /// # Examples
 /// ```
-/// assert_eq!(spanlift::padded("拷贝", 6), "拷贝  ");
+/// assert_eq!(spanlift::text::padded("拷贝", 6), "拷贝  ");
 /// ```
 pub fn padded(text: &str, n: usize) -> String {
     let mut text = text.to_owned();
@@ -46,7 +78,7 @@ pub fn padded(text: &str, n: usize) -> String {
 /// # Examples
 /// ```
 /// let names = ["encoder.layers.0.weight", "encoder.layers.1.weight", "bias"].map(str::to_owned);
-/// assert_eq!(spanlift::apart(&names, 12), ["enco…rs.0.w…", "enco…rs.1.w…", "bias"]);
+/// assert_eq!(spanlift::text::apart(&names, 12), ["enco…rs.0.w…", "enco…rs.1.w…", "bias"]);
 /// ```
 pub fn apart(names: &[String], most: usize) -> Vec<String> {
     let all: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
@@ -158,6 +190,12 @@ const WIDE: [(u32, u32); 80] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_difference_is_a_negative_zero() {
+        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(signed_percent);
+        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
+    }
 
     #[test]
     fn characters_take_the_columns_of_a_terminal() {
