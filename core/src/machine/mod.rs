@@ -63,6 +63,12 @@ impl Ratio {
     /// The factor 1.
     pub const ONE: Ratio = Ratio(1_000_000_000);
 
+    /// `n` divided by this, rounded down; too much is `u64::MAX`.
+    pub(crate) fn part(self, n: u64) -> u64 {
+        let part = quotient(u128::from(n) * u128::from(Self::ONE.0), self.0.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+
     /// `n` times this, rounded down; too much is `u64::MAX`.
     pub(crate) fn of(self, n: u64) -> u64 {
         // n = whole * ONE + rest, and the first part needs no division: nothing is lost
@@ -243,6 +249,12 @@ machine! {
     framework_copy_threads: u32, "", Assumed(|m| m.framework_copy_threads = 1, "the calling thread alone");
     /// Bytes that each of these gets, at least.
     framework_copy_grain: Bytes, "bytes", Assumed(|m| m.framework_copy_grain = Bytes(128 << 10), "PyTorch's grain of 32,768 elements, of four bytes");
+    /// How many times `host_memcpy_cap_bw` these threads get together where the source is in the cache: they write there too.
+    framework_hot_factor: Ratio, "", Assumed(|m| m.framework_hot_factor = Ratio::ONE, "as from memory");
+    /// Bytes that each of these threads leaves changed in the cache of its core, of those that it wrote last.
+    core_cache: Bytes, "bytes", Assumed(|m| m.core_cache = Bytes(1 << 20), "half of a server core's own 2 MiB: the other has what was read");
+    /// How fast a device's copy gets changed bytes out of these caches before it reads them; 0: in no time.
+    changed_read_bw: Rate, "GB/s", Assumed(|m| m.changed_read_bw = Rate(0), "as fast as from memory");
 
     /// From waking sleeping threads until they work.
     thread_wake: Nanos, "us", Assumed(|m| m.thread_wake = Nanos(24_000), "a thread parked and unparked on a virtual machine");

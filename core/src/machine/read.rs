@@ -170,6 +170,7 @@ pub(super) fn assign(machine: &mut Machine, field: &Field, value: &Value) -> Res
     let may_be_absent = match field.name {
         "p2p_bw" => Some(&mut machine.p2p_bw),
         "batch_bw" => Some(&mut machine.batch_bw),
+        "changed_read_bw" => Some(&mut machine.changed_read_bw),
         _ => None,
     };
     if let (Some(rate), Some(0.0)) = (may_be_absent, value.as_f64()) {
@@ -185,6 +186,7 @@ pub(super) fn may_be_absent(machine: &Machine, name: &str) -> bool {
     match name {
         "p2p_bw" => machine.p2p_bw.0 == 0,
         "batch_bw" => machine.batch_bw.0 == 0,
+        "changed_read_bw" => machine.changed_read_bw.0 == 0,
         _ => false,
     }
 }
@@ -193,6 +195,9 @@ pub(super) fn may_be_absent(machine: &Machine, name: &str) -> bool {
 pub(super) fn fault(machine: &Machine, name: &str) -> Option<&'static str> {
     let factor = match name {
         "stage_chunk" if machine.stage_chunk.0 == 0 => return Some("0 bytes hold nothing"),
+        "framework_hot_factor" if machine.framework_hot_factor < Ratio::ONE => {
+            return Some("caches are no slower than memory");
+        }
         "framework_copy_grain" if machine.framework_copy_grain.0 == 0 => return Some("0 bytes are no part"),
         "bidir_factor_h2d" => machine.bidir_factor_h2d,
         "bidir_factor_d2h" => machine.bidir_factor_d2h,

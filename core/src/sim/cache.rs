@@ -48,6 +48,10 @@ impl Cache {
         hot
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
     fn insert(&mut self, block: Block, lo: u64, hi: u64, age: u64) {
         self.ranges.insert((block, lo), (hi, age));
         self.ages.insert((age, lo), block);

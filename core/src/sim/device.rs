@@ -148,7 +148,7 @@ impl Sim<'_> {
             let Some(Reverse((_, node, part))) = state.queue.pop() else { continue };
             let (bytes, alone, way) = self.part(node, part);
             let start = self.now;
-            let latency = self.latency(node, bytes);
+            let latency = self.latency(node, bytes).saturating_add(self.fetch_changed(node));
             let job = Job::new((node, part), start, (bytes, alone), latency, way);
             self.engines[engine as usize].job = Some(job);
             self.link_takes(engine, way);

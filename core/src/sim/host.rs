@@ -1,10 +1,11 @@
 //! Host threads: one clock each, one step after the other.
 
-use super::lowered::{Act, NONE, Node, NodeId, Staging, Step, Why, Work, bytes_of, copied};
+use super::lowered::{Act, Alone, NONE, Node, NodeId, Staging, Step, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
-use crate::machine::Rate;
+use crate::machine::{Rate, Ratio};
 use crate::program::{Op, Region, Space};
 use crate::trace::Kind;
+use crate::units::Bytes;
 
 /// Where a host thread is.
 #[derive(Debug, Clone, Copy)]
@@ -178,8 +179,12 @@ impl Sim<'_> {
 
     /// Starts moving bytes of host memory; the end wakes the thread.
     fn move_bytes(&mut self, t: u32, bytes: u64, rate: Rate) -> Next {
+        self.move_bytes_taking(t, bytes, rate, rate.0)
+    }
+
+    fn move_bytes_taking(&mut self, t: u32, bytes: u64, rate: Rate, takes: u64) -> Next {
         let command = self.step_of(t).map_or(NONE, |step| step.command);
-        self.memcpy.start(self.now, (t, command), bytes, rate);
+        self.memcpy.start(self.now, (t, command), bytes, (rate, takes));
         self.enter(t, Phase::Works)
     }
 
@@ -200,14 +205,21 @@ impl Sim<'_> {
                 let hot = self.touch(src);
                 self.touch(dst);
                 self.access_begins(t, command);
-                let (bytes, Rate(alone)) = (copied(src, dst), self.memcpy_rate(hot));
-                let parts = if pins { self.machine.framework_copy_parts(bytes) } else { 1 };
-                return self.move_bytes(t, bytes, Rate(alone.saturating_mul(parts)));
+                let (bytes, rate) = (copied(src, dst), self.memcpy_rate(hot));
+                if !pins {
+                    return self.move_bytes(t, bytes, rate);
+                }
+                let rate = Rate(rate.0.saturating_mul(self.machine.framework_copy_parts(bytes)));
+                let factor = if hot { self.machine.framework_hot_factor } else { Ratio::ONE };
+                return self.move_bytes_taking(t, bytes, rate, factor.part(rate.0));
             }
             Op::HostCopy { src, dst } => {
                 let since = self.threads[t as usize].since;
                 self.record_host(t, Kind::HostCopy, command, since, copied(src, dst));
                 self.access_ends(t, command);
+                if pins {
+                    self.leave_changed(dst, copied(src, dst));
+                }
             }
             _ => unreachable!("bug: {} touches no host memory", op.name()),
         }
@@ -228,7 +240,29 @@ impl Sim<'_> {
         self.cache.touch(block, lo, hi)
     }
 
-    /// A device has written memory that threads touch: the cache has it no longer.
+    /// A framework's threads have written a region: its end lies changed in the caches of their cores.
+    fn leave_changed(&mut self, region: &Region, bytes: u64) {
+        let (block, lo, hi) = self.extent(region);
+        let most = self.machine.core_cache.0.saturating_mul(self.machine.framework_copy_parts(bytes));
+        self.changed.touch(block, lo.max(hi.saturating_sub(most)), hi);
+    }
+
+    /// How much longer an engine takes for a copy to a device since some of its bytes lie changed in the caches of cores,
+    /// which have them no longer then.
+    pub(super) fn fetch_changed(&mut self, node: NodeId) -> i64 {
+        let Node { command, work, .. } = self.nodes[node as usize];
+        let has_none = self.changed.is_empty() || self.machine.changed_read_bw == Rate(0);
+        if has_none || !matches!(work, Work::Dma { rate: Alone::ToDevice, .. }) {
+            return 0;
+        }
+        let program = self.program;
+        let Op::Copy(copy) = &program.commands()[command as usize].op else { return 0 };
+        let (block, lo, hi) = self.extent(&copy.src);
+        let bytes = self.changed.remove(block, lo, hi).min(self.says[command as usize].bytes);
+        self.machine.changed_read_bw.time(Bytes(bytes)).0
+    }
+
+    /// A device has written memory that threads touch: the caches have it no longer.
     pub(super) fn forget_written(&mut self, node: NodeId) {
         let Node { command, work, .. } = self.nodes[node as usize];
         if !self.says[command as usize].stales || matches!(work, Work::StageOut { .. }) {
@@ -239,6 +273,7 @@ impl Sim<'_> {
             if self.facts.buffer(region.buffer).space != Space::Device {
                 let (block, lo, hi) = self.extent(region);
                 self.cache.remove(block, lo, hi);
+                self.changed.remove(block, lo, hi);
             }
         }
     }

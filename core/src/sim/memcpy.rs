@@ -15,9 +15,9 @@ use crate::units::{Bytes, quotient};
 pub(super) struct Memcpy {
     cap: u64,
     interference: u64,
-    /// By the virtual time of their end, then by the order of the list; the thread and its rate.
+    /// By the virtual time of their end, then by the order of the list; the thread and what it takes of `cap`.
     jobs: BinaryHeap<Reverse<(u128, u32, u32, u64)>>,
-    /// Sum of the rates of `jobs`.
+    /// What all `jobs` take of `cap`.
     wanted: u128,
     /// The virtual clock at `at`.
     clock: u128,
@@ -54,25 +54,31 @@ impl Memcpy {
         self.at = now;
     }
 
-    /// A thread begins to move `bytes` at `rate` for a command.
-    pub(super) fn start(&mut self, now: i64, (thread, command): (u32, u32), bytes: u64, rate: Rate) {
+    /// A thread begins to move `bytes` at `rate` for a command, which takes so much of what there is for all.
+    pub(super) fn start(
+        &mut self,
+        now: i64,
+        (thread, command): (u32, u32),
+        bytes: u64,
+        (rate, takes): (Rate, u64),
+    ) {
         self.advance(now);
         let alone = rate.time(Bytes(bytes)).0.unsigned_abs();
         let end = self.clock + u128::from(alone) * u128::from(ONE);
-        self.jobs.push(Reverse((end, command, thread, rate.0)));
-        self.wanted += u128::from(rate.0);
+        self.jobs.push(Reverse((end, command, thread, takes)));
+        self.wanted += u128::from(takes);
         self.changed = true;
     }
 
     /// A thread whose job has ended by `now`.
     pub(super) fn ended(&mut self, now: i64) -> Option<u32> {
         self.advance(now);
-        let &Reverse((end, _, thread, rate)) = self.jobs.peek()?;
+        let &Reverse((end, _, thread, takes)) = self.jobs.peek()?;
         if self.clock < end {
             return None;
         }
         self.jobs.pop();
-        self.wanted -= u128::from(rate);
+        self.wanted -= u128::from(takes);
         self.changed = true;
         Some(thread)
     }

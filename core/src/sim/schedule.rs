@@ -75,6 +75,8 @@ pub(super) struct Sim<'a> {
     pub(super) links: Links,
     pub(super) memcpy: Memcpy,
     pub(super) cache: Cache,
+    /// What threads of a framework wrote last and their cores have not given back to memory.
+    pub(super) changed: Cache,
     pub(super) values: Values,
     pub(super) record: Recorder,
 }
@@ -118,6 +120,7 @@ impl<'a> Sim<'a> {
             links: Links::new(low.n_devices),
             memcpy: Memcpy::new(machine),
             cache: Cache::new(machine.last_level_cache.0),
+            changed: Cache::new(machine.core_cache.0.saturating_mul(machine.framework_copy_threads.into())),
             values: Values::new(program, facts, &prepared.carried),
             record,
         }

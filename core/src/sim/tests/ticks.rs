@@ -420,7 +420,7 @@ impl Lowered<'_> {
                 self.steps[t].extend([Step::ByThread(work, bytes), Step::Until(vec![work], back)]);
             }
             Ask::HostCopy { bytes, pins } => {
-                let mut threads = 1;
+                let mut threads = 0;
                 if pins {
                     self.steps[t].push(Step::Call(m.pin_overhead.0, 0..0));
                     let grain = m.framework_copy_grain.0 as i64;
@@ -491,6 +491,8 @@ fn machine(random: &mut Random) -> Machine {
         stage_hot_bw: Rate(1_000_000_000),
         host_memcpy_hot_bw: Rate(1_000_000_000),
         host_memcpy_cap_bw: Rate(1_500_000_000),
+        framework_hot_factor: Ratio(1_000_000_000 << random.below(1 + colder)),
+        changed_read_bw: Rate(1_000_000_000 * u64::from(random.below(2))),
         host_memcpy_cold_bw: cold(random),
         stage_cold_bw: cold(random),
         framework_copy_threads,

@@ -80,7 +80,7 @@ pub(super) enum Step {
     StageOut(usize),
     /// As soon as the work is ready, which is done then.
     ByThread(usize, i64),
-    /// By so many threads.
+    /// By so many threads of a framework, or by none.
     HostCopy(i64, Ends, i64),
     /// Bytes of a buffer and what is written there.
     Write(usize, std::ops::Range<usize>, u8),
@@ -95,10 +95,11 @@ pub(super) enum At {
     Works {
         until: i64,
     },
-    /// What it has to move: sixteenths of a tick that this takes alone, and eighths of bytes in a tick then.
+    /// What it has to move: sixteenths of a tick that this takes alone, and the eighths of bytes in a tick that it takes from
+    /// all others then.
     Moves {
         left: i64,
-        alone: i64,
+        takes: i64,
     },
     Waits,
 }
@@ -128,10 +129,10 @@ struct Carried {
     since: i64,
 }
 
-/// At so many bytes a tick, or half of that.
-fn moves(bytes: i64, rate: Rate, threads: i64) -> At {
+/// At so many bytes a tick, or half of that, by so many threads, of which all others feel a part.
+fn moves(bytes: i64, rate: Rate, threads: i64, part: i64) -> At {
     let alone = if rate == Rate(1_000_000_000) { 8 } else { 4 } * threads;
-    At::Moves { left: 128 / alone * bytes, alone }
+    At::Moves { left: 128 / alone * bytes, takes: alone / part }
 }
 
 type Running = (usize, i64, i64, bool);
@@ -155,8 +156,9 @@ pub(super) struct Ticks<'a> {
     pub(super) lines: Vec<(&'static str, i64, i64)>,
     pub(super) marks: Vec<i64>,
     pub(super) memory: [Vec<u8>; 5],
-    /// Which bytes of the host's two buffers lie in the cache, which holds them all.
+    /// Which bytes of the host's two buffers lie in the cache, which holds them all, and which changed in that of a core.
     cached: [Vec<bool>; 2],
+    changed: [Vec<bool>; 2],
     /// When something was read, and how many bytes were not 1.
     pub(super) wrong: Vec<(i64, u64)>,
 }
@@ -231,6 +233,7 @@ impl Ticks<'_> {
             marks: Vec::new(),
             memory: [1, 2, 3, 4, 5].map(|value| vec![value; 4000]),
             cached: [(); 2].map(|()| vec![false; 4000]),
+            changed: [(); 2].map(|()| vec![false; 4000]),
             wrong: Vec::new(),
         }
     }
@@ -250,6 +253,7 @@ impl Ticks<'_> {
             let [_, (target, at)] = work.ends.unwrap();
             if staged_by.is_none() && target < 2 {
                 self.cached[target][at..at + job.bytes as usize].fill(false);
+                self.changed[target][at..at + job.bytes as usize].fill(false);
             }
             match staged_by {
                 Some(thread) if hops[0].slot == 0 => {
@@ -276,6 +280,7 @@ impl Ticks<'_> {
             self.lines.push(("compute", begin, now));
             let Does::Runs { reaches, .. } = self.works[work].does else { panic!("no kernel") };
             self.cached[1][..reaches[1] as usize].fill(false);
+            self.changed[1][..reaches[1] as usize].fill(false);
         }
         self.kernels = on;
         for k in 0..self.kernels.len() {
@@ -467,8 +472,11 @@ impl Ticks<'_> {
                 self.threads[t].held = self.memory[buffer][at..at + bytes as usize].to_vec();
                 Some(self.host_copy(bytes, ends, threads))
             }
-            (Step::HostCopy(bytes, [_, (buffer, at)], _), _) => {
+            (Step::HostCopy(bytes, [_, (buffer, at)], threads), _) => {
                 self.memory[buffer][at..at + bytes as usize].copy_from_slice(&self.threads[t].held);
+                if threads > 0 {
+                    self.changed[buffer][at..at + bytes as usize].fill(true);
+                }
                 None
             }
             (Step::Write(buffer, bytes, value), _) => {
@@ -488,7 +496,7 @@ impl Ticks<'_> {
                 }
                 self.works[work].chunks = vec![bytes];
                 self.take(work);
-                Some(self.host_copy(bytes, self.works[work].ends.unwrap(), 1))
+                Some(self.host_copy(bytes, self.works[work].ends.unwrap(), 0))
             }
             (Step::ByThread(work, _), _) => {
                 self.put(work);
@@ -561,13 +569,15 @@ impl Ticks<'_> {
         let hot = self.touch(source, from..from + bytes as usize);
         self.touch(target, to..to + bytes as usize);
         let rate = if hot { self.machine.host_memcpy_hot_bw } else { self.machine.host_memcpy_cold_bw };
-        moves(bytes, rate, threads)
+        // A framework that copies within the cache may take half as much from others.
+        let has_more = hot && threads > 0 && self.machine.framework_hot_factor != Ratio::ONE;
+        moves(bytes, rate, threads.max(1), if has_more { 2 } else { 1 })
     }
 
     fn stages(&self, t: usize, work: usize) -> At {
         let Thread { chunk, hot, .. } = self.threads[t];
         let rate = if hot { self.machine.stage_hot_bw } else { self.machine.stage_cold_bw };
-        moves(self.works[work].chunks[chunk], rate, 1)
+        moves(self.works[work].chunks[chunk], rate, 1, 1)
     }
 
     /// Engines and compute units choose what comes next; whether any did.
@@ -580,7 +590,8 @@ impl Ticks<'_> {
                 let Does::Moves { hops, staged_by } = self.works[work].does else { panic!("no copy") };
                 let hop = if staged_by.is_some() { hops[0] } else { hops[chunk] };
                 let bytes = self.works[work].chunks[chunk];
-                let (left, latency, since) = (8 * bytes, self.machine.lat.0, self.now);
+                let (left, since) = (8 * bytes, self.now);
+                let latency = self.machine.lat.0 + self.in_cores(work);
                 self.engines[e] = Some(Carried { work, hop, chunk, bytes, done: 0, latency, left, since });
                 if self.is_kept(work, chunk) {
                     self.works[work].held.push(vec![0; bytes as usize]);
@@ -609,6 +620,20 @@ impl Ticks<'_> {
         any
     }
 
+    /// Ticks in which bytes come out of cores' caches before a copy of page-locked memory to a device: one for each there.
+    fn in_cores(&mut self, work: usize) -> i64 {
+        let Does::Moves { hops: [Hop { name: "to device", .. }, _], staged_by: None } = self.works[work].does
+        else {
+            return 0;
+        };
+        let [(buffer, at), _] = self.works[work].ends.unwrap();
+        let bytes: i64 = self.works[work].chunks.iter().sum();
+        let changed = &mut self.changed[buffer][at..at + bytes as usize];
+        let n = changed.iter().filter(|byte| **byte).count() as i64;
+        changed.fill(false);
+        if self.machine.changed_read_bw == Rate(0) { 0 } else { n }
+    }
+
     fn tick(&mut self) {
         let is_busy = self.on_links().any(|job| job.hop.way.is_some());
         let rates: Vec<i64> = self.on_links().map(|job| self.rate(&job.hop)).collect();
@@ -625,8 +650,8 @@ impl Ticks<'_> {
             }
         }
         // One byte and a half a tick for all, half of that beside an engine.
-        let alone = |thread: &Thread| if let At::Moves { alone, .. } = thread.at { alone } else { 0 };
-        let wanted: i64 = self.threads.iter().map(alone).sum();
+        let takes = |thread: &Thread| if let At::Moves { takes, .. } = thread.at { takes } else { 0 };
+        let wanted: i64 = self.threads.iter().map(takes).sum();
         let slower = if is_busy && self.machine.dma_interference != Ratio(0) { 2 } else { 1 };
         for thread in &mut self.threads {
             if let At::Moves { left, .. } = &mut thread.at {
