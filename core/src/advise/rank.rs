@@ -210,24 +210,27 @@ fn ranked_of(
     mut excluded: Vec<Excluded>,
 ) -> Result<Ranking, AdviseError> {
     let request = predictions.request;
-    let mut strategies: Vec<Prediction> = Vec::new();
+    let (mut found, mut strategies): (Vec<Vec<Prediction>>, Vec<Prediction>) = (Vec::new(), Vec::new());
     for family in families {
-        let mut found = Vec::new();
+        let mut fit = Vec::new();
         for strategy in family {
             let prediction = predictions.of(strategy)?;
             match too_much(&prediction.memory, request) {
                 Some(reason) => excluded.push(Excluded { strategy, reason }),
-                None => found.push(prediction),
+                None => fit.push(prediction),
             }
         }
-        strategies.extend(best(&found, request.repeat).map(|k| found.swap_remove(k)));
+        found.push(fit);
     }
-    sort_by_key(&mut strategies, |p| p.cost(request.repeat));
+    // Of all of them with all their threads: the best of each measured against each other would be two small steps from the fastest.
+    let all = found.concat();
+    let first = best(&all, request.repeat).map(|k| all[k].strategy);
+    for mut fit in found {
+        let at = fit.iter().position(|p| Some(p.strategy) == first).or_else(|| best(&fit, request.repeat));
+        strategies.extend(at.map(|k| fit.swap_remove(k)));
+    }
     // About as fast and less busy goes first.
-    let first = best(&strategies, request.repeat).unwrap_or(0);
-    if first > 0 {
-        strategies[..=first].rotate_right(1);
-    }
+    sort_by_key(&mut strategies, |p| (Some(p.strategy) != first, p.cost(request.repeat)));
     // Of a strategy that is there with fewer threads, the others are no news.
     excluded.retain(|e| !strategies.iter().any(|p| p.strategy.name() == e.strategy.name()));
     excluded.dedup_by_key(|e| e.strategy.name());

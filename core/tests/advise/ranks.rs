@@ -94,6 +94,26 @@ fn the_first_is_about_the_fastest_and_the_others_follow_by_cost() {
     assert!(n_chosen > 10, "only {n_chosen} firsts are not the fastest");
 }
 
+/// Four threads that coalesce are the fastest, two are about as fast, and a ring of two is about as fast as these: that is more than
+/// three percent in all.
+#[test]
+fn two_small_steps_are_not_about_as_fast() {
+    let machine = Machine::builtin("rtx5090-pcie5").expect("it ships");
+    let mut request = Request::new(vec![Tensors { count: 3, bytes: Bytes(252_837) }], Origin::Pageable);
+    request.cores = 16;
+    let cost = |p: &Prediction| p.cost(request.repeat).0;
+    let first = rank(&request, &machine, Depth::QUICK).expect("tensors").strategies.swap_remove(0);
+    for threads in [1, 2, 4, 8, 16] {
+        let fast =
+            predict(Strategy::Coalesced { threads }, &request, &machine, Depth::QUICK).expect("tensors");
+        assert!(
+            cost(&first) as f64 <= 1.03 * cost(&fast) as f64,
+            "{} beside {threads} threads",
+            first.strategy
+        );
+    }
+}
+
 #[test]
 fn more_bytes_take_no_less_and_faster_links_no_more() {
     let mut n = 0;
