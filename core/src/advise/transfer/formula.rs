@@ -112,7 +112,8 @@ impl Form<'_> {
                 (!is_locked, "the host's memory is not page-locked"),
                 (self.request.tensors < 2, "there is one tensor"),
                 (mean < SMALL, "the pieces are small"),
-                (!self.caps.batch || self.of.machine().batch_bw.0 == 0, "the driver has no such call"),
+                (!self.caps.batch, "the engine makes no such call"),
+                (self.of.machine().batch_bw.0 == 0, "the driver has no such call"),
             ],
             Way::Device => &[],
         };

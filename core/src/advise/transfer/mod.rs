@@ -11,7 +11,7 @@
 //! | `S6` drain | to pageable memory | the device copies into slots, threads drain them |
 //! | `S7` batch | several large page-locked pieces | one call of the driver for all |
 //! | `S8` device | within a device, between devices | one copy, a kernel over a list of small ones, or two hops through slots |
-//! | driver | nothing could be page-locked | the engine copies, the driver stages that copy |
+//! | driver | nothing could be page-locked, or so few bytes that slots take longer | the engine copies, the driver stages that copy |
 //!
 //! With `L` the link's rate, `b` a core's copy rate (`B` for all cores), `W` threads, `c` bytes of a slot, `n` bytes in `k`
 //! tensors, `call` the host time of a copy's call, `lat` the engine's latency and `wait` the return from a wait:
@@ -213,7 +213,7 @@ pub struct Caps {
     pub register: bool,
     /// Whether the engine has a kernel that reads mapped memory.
     pub mapped: bool,
-    /// Whether the driver copies batches.
+    /// Whether the engine has the driver copy batches.
     pub batch: bool,
     /// Whether devices reach each other's memory.
     pub peer: bool,
