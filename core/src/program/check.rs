@@ -14,7 +14,7 @@
 //! | destroying such an event a second time | a destroyed handle is used |
 //! | `capture_begin` on a legacy stream; work on a legacy stream while a blocking or per-thread stream captures | contract |
 //! | `stream_sync` or `stream_query` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
-//! | `device_sync` while a stream of that device captures; `event_sync` or `event_query` of an event that an open capture recorded, and a legacy stream waiting for one; `free_async` on a capturing stream of memory that its capture did not allocate | refused in every mode of capture |
+//! | `device_sync` while a stream of that device captures, `stream_sync` or `stream_query` of its legacy stream while a blocking or per-thread one does; `event_sync` or `event_query` of an event that an open capture recorded, and a legacy stream waiting for one; `free_async` on a capturing stream of memory that its capture did not allocate | refused in every mode of capture |
 //! | `capture_end` with work that never joined back to the origin; a PyTorch copy of pageable memory on a capturing stream | contract |
 //! | `graph_launch` on a capturing stream | graphs within graphs are not modelled |
 //! | more than 2^20 commands captured in all, or more than 2^24 run by launches | each is kept, each is looked at |

@@ -1,6 +1,7 @@
 //! Programs: their forms, what makes one ill formed, other languages, and what is alive when.
 
 mod alive;
+mod captures;
 mod cases;
 mod check;
 mod code;

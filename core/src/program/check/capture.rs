@@ -61,8 +61,8 @@ pub(super) struct Captures {
     of_stream: Vec<Option<(CaptureId, NodeId)>>,
     /// Open captures whose origin stands in order with the legacy stream.
     fencing: BTreeSet<CaptureId>,
-    /// Open captures by their origin's device; at [`MAX_DEVICES`] those of none.
-    on_device: Vec<BTreeSet<CaptureId>>,
+    /// Open captures by their origin's device, the fencing ones first; at [`MAX_DEVICES`] those of none.
+    on_device: Vec<BTreeSet<(bool, CaptureId)>>,
     /// Commands recorded by all captures.
     n_captured: u64,
     /// Captured commands run by all launches.
@@ -92,9 +92,10 @@ impl Captures {
         self.of_stream[stream.index()].map(|(capture, _)| capture)
     }
 
-    /// An open capture that a sync of this device would break.
-    pub(super) fn on_device(&self, dev: u32) -> Option<CaptureId> {
-        self.on_device.get(place(dev))?.first().copied()
+    /// An open capture that a sync of this device would break; `fencing`: one that a sync of its legacy stream would.
+    pub(super) fn on_device(&self, dev: u32, fencing: bool) -> Option<CaptureId> {
+        let &(is_apart, capture) = self.on_device.get(place(dev))?.first()?;
+        (!fencing || !is_apart).then_some(capture)
     }
 
     pub(super) fn get(&self, capture: CaptureId) -> &Capture {
@@ -114,7 +115,7 @@ impl Captures {
     pub(super) fn begin(&mut self, origin: StreamId, dev: u32, fences_legacy: bool, index: usize) {
         let (dev, capture) = (place(dev), self.captures.len());
         self.on_device.resize_with(self.on_device.len().max(dev + 1), BTreeSet::new);
-        self.on_device[dev].insert(capture);
+        self.on_device[dev].insert((!fences_legacy, capture));
         self.captures.push(Capture {
             origin,
             begun_at: index,
@@ -182,8 +183,8 @@ impl Captures {
     pub(super) fn end(&mut self, origin: StreamId) -> Vec<(StreamId, usize)> {
         let Some((capture, last)) = self.of_stream[origin.index()] else { return Vec::new() };
         self.captures[capture].open = false;
-        self.fencing.remove(&capture);
-        self.on_device[self.captures[capture].dev].remove(&capture);
+        let fenced_legacy = self.fencing.remove(&capture);
+        self.on_device[self.captures[capture].dev].remove(&(!fenced_legacy, capture));
         let mut stack = vec![last];
         while let Some(node) = stack.pop() {
             if !std::mem::replace(&mut self.nodes[node].joined, true) {

@@ -141,7 +141,7 @@ impl Check<'_> {
     /// A host thread cannot wait for this device, nor ask: none of its captures may be open.
     pub(super) fn device_sync(&mut self, dev: u32) {
         self.device(dev);
-        if let Some(capture) = self.captures.on_device(dev) {
+        if let Some(capture) = self.captures.on_device(dev, false) {
             self.sync_during(capture, format!("of device {dev}"));
         }
     }
@@ -170,6 +170,12 @@ impl Check<'_> {
             let message =
                 format!("sync during capture: stream {name:?} captures since {}", self.at(capture.begun_at));
             self.say_of_capture(message);
+        }
+        // Whoever asks for the legacy stream asks for the blocking ones.
+        if let Some(StreamFacts { dev, kind: StreamKind::Legacy, .. }) = self.facts.streams[stream.index()]
+            && let Some(capture) = self.captures.on_device(dev, true)
+        {
+            self.sync_during(capture, format!("of legacy stream {:?}", self.names.stream(stream)));
         }
     }
 
