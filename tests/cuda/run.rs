@@ -84,6 +84,26 @@ fn what_a_stream_writes_to_pageable_memory_is_in_its_later_copies() {
     });
 }
 
+/// Of no bytes there is nothing that a driver would wait for; the program relies on it all the same.
+#[test]
+fn copies_of_no_bytes_order_as_all_others() {
+    let text = "stream b blocking\nstream c blocking on cuda:1\ndevice d 64 = f32 fill 3\ndevice e 64 on cuda:1 = f32 fill 4\n\
+        pinned x 64 = f32 fill 0\npageable y 64 = f32 fill 0\n\
+        copy y <- d on b\ncopy y[4..4] <- x[0..0] on b\nread y expect f32 fill 3\n\
+        copy x <- d on b\ncopy x[0..0] <- d[0..0] blocking\nread x expect f32 fill 3\n\
+        memset e 0 on c\ncopy e[0..0] <- d[0..0] peer blocking\ncopy d <- e on b\ncopy x <- d on b\nsync b\n\
+        read x expect f32 fill 0\n";
+    kit::alone(&crate::everywhere(6), |soft| {
+        let driver = Driver::open().unwrap();
+        let program = Program::read(text.as_bytes()).unwrap();
+        assert!(is_safe(&program));
+        agrees(&program, &driver, "no bytes");
+        broke_no_rule(soft, &program, "no bytes");
+        let ran = cuda::run(&program, &driver, 0).unwrap();
+        assert!(ran.reads.iter().all(|read| read.n_wrong == 0));
+    });
+}
+
 /// A stream in which nothing is waits for nothing when it is waited for, whatever the legacy stream still does; a copy there waits.
 #[test]
 fn a_copy_within_the_host_comes_after_the_legacy_stream() {

@@ -21,8 +21,13 @@ impl Issue<'_> {
         }
         let stream = self.stream(copy.stream)?;
         let (to_host, from_host) = (self.is_host(&copy.dst), self.is_host(&copy.src));
+        let everybody = copy.peer && copy.sync;
         if n == 0 {
-            self.tick(copy.stream, copy.sync)?;
+            // It moves nothing, and orders what it would order otherwise.
+            self.tick(copy.stream, copy.sync || to_host && from_host)?;
+            if everybody {
+                self.synchronize_all()?;
+            }
             self.note(command, Op::Copy(copy.clone()));
             return Ok(());
         }
@@ -38,7 +43,6 @@ impl Issue<'_> {
         if !to_host && !from_host && self.meets(&copy.dst, &copy.src) {
             return self.copy_within(command, copy, n);
         }
-        let everybody = copy.peer && copy.sync;
         if everybody {
             self.synchronize_all()?;
         }
