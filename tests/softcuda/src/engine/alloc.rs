@@ -119,17 +119,21 @@ impl Engine {
         })
     }
 
-    /// Waits for the device, as drivers do; the documentation does not promise it, so nothing is ordered by it.
+    /// Waits for the device, as drivers do; the documentation does not promise it, so nothing is ordered by it. For memory of a pool it
+    /// says that this call waits for nothing.
     pub(crate) fn free(&self, address: u64) -> Result<(), Code> {
         self.call("cuMemFree_v2", Needs::Context, |s| {
             if address == 0 {
                 return Ok(());
             }
-            let block = s.memory.blocks.get(&address).filter(|b| b.life == Life::Live && !b.doomed);
-            let (end, device) = block.map(|b| (b.end(), b.device)).ok_or(Code::INVALID_VALUE)?;
+            let block = s.memory.blocks.get(&address).filter(|b| b.life != Life::Freed && !b.doomed);
+            let block = block.map(|b| (b.end(), b.device, b.pool.is_some()));
+            let (end, device, is_pooled) = block.ok_or(Code::INVALID_VALUE)?;
             s.end_of_life(address, end, ViolationKind::FreeInFlight);
             s.trace_free(address, "free", None);
-            s.drain_device(device);
+            if !is_pooled {
+                s.drain_device(device);
+            }
             s.release(address);
             s.outcome(device)
         })

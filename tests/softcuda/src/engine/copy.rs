@@ -95,6 +95,13 @@ impl Session<'_> {
         self.enqueue(stream, Work::Copy { from, to, len, sum }, None);
     }
 
+    /// Of all forms of a copy the host waits for that between two places of its own.
+    fn copy_within_host(&mut self, stream: usize, from: Place, to: Place, len: u64) -> Result<(), Code> {
+        self.enqueue_copy(stream, from, to, len);
+        self.join_streams(&[stream]);
+        self.outcome(self.streams[stream].device)
+    }
+
     fn copy_async(&mut self, way: Way, to: u64, from: u64, len: u64, stream: u64) -> Result<(), Code> {
         let stream = self.stream(stream)?;
         if len == 0 {
@@ -104,6 +111,7 @@ impl Session<'_> {
         self.trace_copy(stream, to, from, len, false);
         let kind = self.config.pageable == Pageable::Kind;
         match (from_place, to_place) {
+            (from, to) if is_within_host(&from, &to) => self.copy_within_host(stream, from, to, len),
             (Place::Pageable(from), to) if kind => {
                 let staged = self.stage(from, len);
                 self.enqueue_copy(stream, staged, to, len);
@@ -133,6 +141,7 @@ impl Session<'_> {
         let (to, from) = places;
         let (device, scope) = (self.device, self.ordered_with(stream));
         match from {
+            from if is_within_host(&from, &to) => return self.copy_within_host(stream, from, to, len),
             Place::Pageable(from) => {
                 self.join_streams(&scope);
                 let staged = self.stage(from, len);
@@ -161,6 +170,10 @@ impl Session<'_> {
         }
         Ok(stream)
     }
+}
+
+fn is_within_host(from: &Place, to: &Place) -> bool {
+    [from, to].into_iter().all(|place| !matches!(place, Place::Device(_)))
 }
 
 fn overlaps(from: &Place, start: u64, len: u64) -> bool {

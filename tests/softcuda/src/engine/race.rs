@@ -97,9 +97,10 @@ impl History {
         }
     }
 
-    /// The steps that `clock` does not know and that touch the range.
+    /// A use of the range that `clock` does not know; that the memory came to be is none.
     pub(crate) fn unknown_to(&self, clock: &Clock, start: u64, end: u64) -> Option<&Access> {
-        self.kept.iter().find(|r| r.start < end && start < r.end && !clock.knows(r.lane, r.seq))
+        let is_use = |r: &&Access| r.touch != Touch::Birth && r.start < end && start < r.end;
+        self.kept.iter().filter(is_use).find(|r| !clock.knows(r.lane, r.seq))
     }
 
     #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::super::Engine;
+use super::super::{Engine, Way};
 use super::lab::{LEN, Lab, SIZE};
 use super::schedulers;
 use crate::code::Code;
@@ -194,6 +194,63 @@ fn giving_memory_up_and_loading_modules_wait_for_the_device() {
         assert_eq!(lab.engine.report().pending, 0, "{name}");
         lab.host_read(p);
         assert_eq!(lab.end().count(ViolationKind::Raw), 1, "{name}");
+    }
+}
+
+/// cuMemFree: "will not perform any implicit synchronization" of what was allocated in stream order.
+#[test]
+fn giving_up_memory_of_a_pool_waits_for_nothing() {
+    let lab = Lab::new(Config::default());
+    let (s, p) = (lab.stream(), lab.pinned(1));
+    let x = lab.engine.alloc_async("cuMemAllocAsync", LEN, 0, s).expect("room");
+    lab.down(p, x, s);
+    // Not even for the allocation, which has not run.
+    lab.free(x).expect("freed");
+    assert_eq!(lab.engine.report().pending, 2);
+    assert_eq!(lab.free(x), Err(Code::INVALID_VALUE), "once");
+    lab.sync(s);
+    let report = lab.end();
+    assert_eq!(report.count(ViolationKind::FreeInFlight), 1);
+    assert_eq!(report.count(ViolationKind::UseAfterFree), 1);
+    // What is over is freed without a word, and what nobody used, whether or not the allocation ran.
+    for (scheduler, used) in schedulers().into_iter().flat_map(|s| [(s, false), (s, true)]) {
+        let lab = Lab::new(Config::under(scheduler));
+        let s = lab.stream();
+        let y = lab.engine.alloc_async("cuMemAllocAsync", LEN, 0, s).expect("room");
+        if used {
+            lab.fill(y, 1, s);
+            lab.sync(s);
+        }
+        lab.free(y).expect("freed");
+        assert_eq!(lab.end().violations, [], "{scheduler}");
+    }
+}
+
+/// "For transfers from any host memory to any host memory, the function is fully synchronous with respect to the host": also
+/// where a side is given as an address of a device, which that of pinned memory is.
+#[test]
+fn a_copy_within_the_host_is_over_when_its_call_returns() {
+    for (scheduler, pageable) in
+        schedulers().into_iter().flat_map(|s| [(s, Pageable::Kind), (s, Pageable::Strict)])
+    {
+        let lab = Lab::new(Config { pageable, ..Config::under(scheduler) });
+        let own = Box::leak(vec![0u8; SIZE].into_boxed_slice()).as_mut_ptr().expose_provenance() as u64;
+        let (s, p, q) = (lab.stream(), lab.pinned(1), lab.pinned(0));
+        let calls: [(Way, u64, u64); 3] =
+            [(Way::DeviceToDevice, q, p), (Way::DeviceToHost, own, q), (Way::HostToDevice, p, own)];
+        for (k, (way, to, from)) in (1..).zip(calls) {
+            lab.host_write(from, k);
+            lab.engine.copy_async("copy", way, to, from, LEN, s).expect("copied");
+            assert_eq!(lab.host_read(to), [k; SIZE], "{scheduler} {way:?}");
+            lab.host_write(from, 10 * k);
+            lab.engine.copy_now("copy", way, to, from, LEN).expect("copied");
+            assert_eq!(lab.host_read(to), [10 * k; SIZE], "{scheduler} {way:?}");
+        }
+        // After what its stream was given before.
+        lab.fill(q, 7, s);
+        lab.copy(p, q, s);
+        assert_eq!(lab.host_read(p), [7; SIZE], "{scheduler}");
+        assert_eq!(lab.end().violations, [], "{scheduler}");
     }
 }
 
