@@ -247,6 +247,20 @@ fn calibration_makes_few_copies_and_says_what_it_measured() {
         let before = copies(driver);
         drop(Engine::open(0, config()).expect("opens"));
         assert_eq!(copies(driver), before);
+        // What was measured in full is not measured again, except for another device or as many other threads.
+        if measured.len() == 7 {
+            let open = |k, workers| {
+                let config = EngineConfig { workers: Some(workers), calibration: None, ..config() };
+                Engine::open(k, config).expect("opens").calibration().clone()
+            };
+            assert_eq!(open(0, 2), *engine.calibration());
+            assert_eq!(copies(driver), before);
+            for (k, workers) in [(1, 2), (0, 3)] {
+                let before = copies(driver);
+                assert_eq!(open(k, workers).machine().name, format!("cuda:{k}"));
+                assert!(before < copies(driver), "device {k}, {workers} threads");
+            }
+        }
     });
 }
 

@@ -258,6 +258,11 @@ impl Context {
         &self.0.driver
     }
 
+    /// The driver's lasting name of the device, where it has one.
+    pub(crate) fn uuid(&self) -> Option<[u8; 16]> {
+        self.driver().0.asked.uuid(self.0.device)
+    }
+
     /// The device's number, as in `cuda:0`.
     pub fn ordinal(&self) -> u32 {
         self.0.ordinal

@@ -31,7 +31,7 @@ pub struct Config {
     /// Page-locked bytes of the slots of each direction, at most: a thread has three, of 4 MiB at most. Where the system refuses as
     /// much, it is halved, down to 8 MiB, and without any the driver stages by itself.
     pub slots: usize,
-    /// The figures that choices are made with; measured in 150 ms at most when `None`.
+    /// The figures that choices are made with; when `None` measured in 150 ms at most, once in a process for a device and as many threads.
     pub calibration: Option<Calibration>,
     /// Notes what the engine asks of the driver, and what it lends of page-locked memory; nobody when `None`.
     pub recorder: Option<Recorder>,
