@@ -26,7 +26,8 @@ impl Lowering<'_> {
         let work = self.copy_work(copy);
         if !copy.untracked {
             for region in [&copy.src, &copy.dst] {
-                if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool {
+                let is_pooled = self.facts.buffer(region.buffer).via == AllocVia::PinnedPool;
+                if is_pooled && !region.span.is_empty() {
                     self.order.note(region.buffer, copy.stream);
                 }
             }

@@ -358,6 +358,19 @@ fn a_copy_of_nothing_keeps_its_place_in_the_order() {
     assert!(Nanos(11_010) <= run.marks[0].at, "{:?}", run.marks);
 }
 
+/// It is no access, so that the pinned pool has nobody to wait for.
+#[test]
+fn a_copy_of_nothing_is_not_noted() {
+    for n in [0, 4] {
+        let text = format!(
+            "stream s\npinned x 8 via pinned_pool\ndevice d 8\ncopy d[0..{n}] <- x[0..{n}] on s\n\
+             kernel k on s for 1ms\nfree x\npinned y 8 via pinned_pool reuse x\nmark reused"
+        );
+        let run = run(&Program::from_text(&text).unwrap(), &round()).unwrap();
+        assert_eq!(Nanos(1_000_000) < run.marks[0].at, n > 0, "{:?}", run.marks);
+    }
+}
+
 #[test]
 fn a_blocking_pageable_copy_is_one_call() {
     let head = "device d 500\npageable x 500\n";

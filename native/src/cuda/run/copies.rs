@@ -14,7 +14,7 @@ const MAX_PIECES: usize = 1 << 20;
 impl Issue<'_> {
     pub(super) fn copy(&mut self, command: &Command, copy: &Copy) -> Result<(), Refusal> {
         let n = bytes_of(&copy.dst.span).min(bytes_of(&copy.src.span));
-        for region in [&copy.dst, &copy.src] {
+        for region in [&copy.dst, &copy.src].into_iter().filter(|region| !region.span.is_empty()) {
             if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool && !copy.untracked {
                 self.note_stream(region.buffer, copy.stream);
             }
