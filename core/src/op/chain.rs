@@ -440,7 +440,7 @@ impl Part {
         }
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Part::Operator(a) => a.formula(),
             Part::Route(route) => route.to_string(),

@@ -259,6 +259,9 @@ pub struct Misfit {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Misfit { container, verb, first, has, other, gives, place, parts, joined } = self;
+        // Blocks have dimensions of their own.
+        let free = *container == BLOCKS;
+        let dims = if free { None } else { mended(has, gives, joined.as_ref()) };
         write!(
             f,
             "`{other}` {verb} {} but `{first}` {verb} {} ({} of {} in the {container}); {}",
@@ -268,9 +271,9 @@ impl fmt::Display for Misfit {
             cardinal(*parts),
             if *verb == "reads" {
                 // What the first reads is there; it has to become what the other one reads.
-                fix_moving([has, gives], [has.device(), gives.device()], "before it", joined.as_ref())
+                fix_moving([has, gives], [has.device(), gives.device()], "before it", dims)
             } else {
-                fix_moving([has, gives], [gives.device(), has.device()], "after it", joined.as_ref())
+                fix_moving([has, gives], [gives.device(), has.device()], "after it", dims)
             }
         )
     }
@@ -329,8 +332,11 @@ impl OpError {
     }
 }
 
+/// What parts of a [`BlockDiag`](super::BlockDiag) are in.
+pub(super) const BLOCKS: &str = "block diagonal";
+
 /// The complex type of the same precision.
-fn wider(space: &Space) -> Dtype {
+pub(super) fn wider(space: &Space) -> Dtype {
     if matches!(space.dtype(), Dtype::F32 | Dtype::C32) { Dtype::C32 } else { Dtype::C64 }
 }
 
@@ -381,11 +387,11 @@ fn names(space: &Space) -> Vec<String> {
 
 /// What to do so that `gives` becomes `expects`.
 fn fix(expects: &Space, gives: &Space, place: &str) -> String {
-    fix_moving([expects, gives], [gives.device(), expects.device()], place, None)
+    fix_moving([expects, gives], [gives.device(), expects.device()], place, mended(expects, gives, None))
 }
 
-/// The same, where data that differs in its place moves between these devices, and sizes along `free` may differ.
-fn fix_moving(sides: [&Space; 2], [from, to]: [Device; 2], place: &str, free: Option<&Name>) -> String {
+/// The same, where data that differs in its place moves between these devices, and `dims` is what to do about dimensions.
+fn fix_moving(sides: [&Space; 2], [from, to]: [Device; 2], place: &str, dims: Option<String>) -> String {
     let [expects, gives] = sides;
     let mut steps = Vec::new();
     if from != to {
@@ -396,10 +402,10 @@ fn fix_moving(sides: [&Space; 2], [from, to]: [Device; 2], place: &str, free: Op
         steps.push(format!("insert `{transfer}` {place}"));
     }
     let one_is_a_tuple = expects.members().is_some() != gives.members().is_some();
-    if expects.dtype() != gives.dtype() && !one_is_a_tuple {
+    if expects.dtype() != gives.dtype() && !(one_is_a_tuple && dims.is_some()) {
         steps.push(format!("build both in {} or both in {}", expects.dtype(), gives.dtype()));
     }
-    steps.extend(mended(expects, gives, free));
+    steps.extend(dims);
     steps.join("; ")
 }
 

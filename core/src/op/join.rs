@@ -7,7 +7,7 @@
 //! | joined | split | block-diagonal |
 
 use super::chain::Part;
-use super::error::Misfit;
+use super::error::{BLOCKS, Misfit};
 use super::name::Name;
 use super::operator::Operator;
 use super::parts::Parts;
@@ -354,7 +354,7 @@ pub fn stack<P: Into<Part>>(
 /// Puts operators side by side on tuples of spaces: each works on its own member.
 ///
 /// # Errors
-/// [`OpError::Empty`] without a part; [`SpaceError::Tuple`] for parts of different types or on different devices;
+/// [`OpError::Empty`] without a part; [`OpError::Misfit`] for parts of different types or on different devices;
 /// [`OpError::TooDeep`] as [`sum`](super::sum()).
 ///
 /// ```
@@ -366,7 +366,7 @@ pub fn stack<P: Into<Part>>(
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn block_diag<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::blocks(closed("block diagonal", parts)?)?.shallow()
+    Operator::blocks(closed(BLOCKS, parts)?)?.shallow()
 }
 
 impl Operator {
@@ -447,7 +447,13 @@ impl Operator {
 
     pub(super) fn blocks(parts: Vec<Operator>) -> Result<Operator, OpError> {
         if parts.is_empty() {
-            return Err(OpError::Empty { container: "block diagonal" });
+            return Err(OpError::Empty { container: BLOCKS });
+        }
+        for reads in [true, false] {
+            let has = |p: &Operator| (side(p, reads).dtype(), side(p, reads).device());
+            if let Some(k) = parts.iter().position(|p| has(p) != has(&parts[0])) {
+                return Err(misfit(BLOCKS, &parts, k, reads, None));
+            }
         }
         let domain = Space::tuple(parts.iter().map(|p| p.domain().clone()))?;
         let codomain = Space::tuple(parts.iter().map(|p| p.codomain().clone()))?;

@@ -67,7 +67,7 @@ impl<T> Table<T> {
         self.names.iter().map(|name| &**name)
     }
 
-    fn find(&self, name: &str) -> Option<Id<T>> {
+    pub(super) fn find(&self, name: &str) -> Option<Id<T>> {
         self.by_name.get(name).and_then(|&place| Id::try_from(place).ok())
     }
 

@@ -48,7 +48,7 @@
 //! | NAME | a word of letters, digits and `_ - . + @ / %` without `..`, or anything in quotes with the escapes of JSON; NAMES, SPANS: several, with commas |
 //! | SIZE | bytes: `4096`, `4KB` (1000), `4MiB` (1024), `1.5GiB`; up to `TB` and `TiB` |
 //! | TIME | `250ns`, `120us`, `1.5ms`, `2s` |
-//! | DEVICE | `cuda:0`; where it is left out, device 0 |
+//! | DEVICE | `cuda:0`, or `gpu:0`; without the number, or left out, device 0 |
 //! | SPAN | `d`: the whole buffer; `d[0..4096]`, `d[4KiB..]`: from a byte up to before another; `d[4 at 16, 64 every 256, 3 every 8]`: runs of 4 bytes from byte 16, 64 of them 256 bytes apart, each 3 times 8 bytes apart. A word `opaque` after it makes the bytes an upper bound |
 //! | CONTENTS | `f32 fill 1`, `f64 ramp 0 0.5` (first, step), `i32 values 1 2 3`, `seed 7` |
 //! | COMPUTE | `f32 fill 1`, `f32 affine 2 1` (`2 a + 1`), `f32 mul` (`a b`), `c32 mul conj` (`conj(a) b`), `f32 add`, `c32 dot`, `f32 multiple -1`, `f64 divide`, `f64 sqrt`, `f64 where 0`, `f64 guard`, `f64 guard strict`, `f32 shrink 0.5`, each as [`Func`](super::Func) says |

@@ -114,6 +114,34 @@ fn containers() {
     refused(a.inverse(), "`W` has no exact inverse; solve with it instead");
 }
 
+/// Blocks may have any dimensions, but one type and one place, and what differs is said as of any other container.
+#[test]
+fn blocks_have_one_type_and_one_place() {
+    let a = matrix("m", "n", [2, 3]);
+    refused(
+        block_diag([a.clone(), a.clone(), matrix("q", "p", [4, 5]).on(cuda(1))]),
+        "`W` reads f64[p]@cuda:1 but `W` reads f64[n]@cpu (third of three in the block diagonal); insert `to(cuda(1))` before it",
+    );
+    let there = chain![to(cuda(1)), matrix("q", "p", [4, 5]).on(cuda(1))].unwrap();
+    refused(
+        block_diag([a.clone(), there.clone()]),
+        "`W · T(cpu->cuda:1)` gives f64[q]@cuda:1 but `W` gives f64[m]@cpu (second of two in the block diagonal); insert `to(cpu())` \
+         after it",
+    );
+    // What is said to be inserted makes them fit.
+    assert!(block_diag([a.clone(), chain![there, to(cpu())].unwrap()]).is_ok());
+    let single = Operator::identity(space(&[("p", 5)], Dtype::F32));
+    refused(
+        block_diag([a.clone(), single.clone()]),
+        "`I` reads f32[p]@cpu but `W` reads f64[n]@cpu (second of two in the block diagonal); build both in f64 or both in f32",
+    );
+    refused(
+        block_diag([block_diag([a.clone(), a]).unwrap(), single]),
+        "`I` reads f32[p]@cpu but `diag(W, W)` reads (f64[n]@cpu, f64[n]@cpu) (second of two in the block diagonal); build both in \
+         f64 or both in f32",
+    );
+}
+
 /// What is wrong with tuples is said of their members, with the sizes where names do not tell them apart.
 #[test]
 fn tuples_that_differ() {
@@ -203,11 +231,22 @@ fn a_dimension_is_listed_once() {
     refused(sum_reduce(["x", "x"]).over(&line), &format!("`Sum(x,x)`: {twice}"));
     refused(permute(["x", "x"]).over(&line), &format!("`Permute(x,x)`: {twice}"));
     refused(permute(["x", "b", "x"]).over(&line), &format!("`Permute(x,b,x)`: {twice}"));
+    let complex = space(&[("b", 2), ("x", 3)], Dtype::C64);
+    refused(nufft([], "p").over(&complex), "`Nufft()`: there is no dimension to transform along");
+    refused(
+        nufft([("x", vec![1.0]), ("x", vec![0.5])], "p").over(complex),
+        "`Nufft(x,x)` on c64[b=2,x=3]@cpu: dimension `x` is named twice; give one of the two another name",
+    );
 }
 
 #[test]
 fn leaves() {
     let line = |n| space(&[("b", 2), ("x", n)], Dtype::F64);
+    refused(gradient([], "d").over(line(3)), "`grad()`: there is no dimension to take differences along");
+    refused(
+        nufft([("x", vec![1.0])], "p").over(line(3)),
+        "`Nufft(x)`: f64[b,x]@cpu is real; build it in c64",
+    );
     refused(pad("z", 4).over(line(3)), "`Pad(z,4)` has no dimension `z`; it has `b`, `x`");
     refused(pad("x", 2).over(line(3)), "`Pad(x,2)`: `x` is 3 long already; `crop` makes it shorter");
     refused(crop("x", 4).over(line(3)), "`Crop(x,4)`: `x` is 3 long; `pad` makes it longer");

@@ -3,8 +3,8 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Diagonal, Level, OpError, Operator, Simplify, Space, Tensor, crop, dense, fft, flip, merge_dims,
-    permute, rename, rfft, roll, split_dim, stack, sum, sum_reduce, to,
+    Array, Diagonal, Level, OpError, Operator, Simplify, Space, Tensor, block, block_diag, crop, dense, fft,
+    flip, merge_dims, permute, rename, rfft, roll, split_dim, stack, sum, sum_reduce, to,
 };
 
 use crate::oracle::{C, Matrix, check_matrix};
@@ -161,6 +161,39 @@ fn factors_of_a_chain_are_one() {
     let real = Space::new([("x", 4)], Dtype::F64).unwrap();
     let r = chain![Diagonal::new(real, [1.0, 2.0, 3.0, 4.0]).unwrap(), rfft(["x"]), C::I].unwrap();
     assert_eq!(r.simplify(), r);
+}
+
+/// What is undone part by part leaves nothing, whether parts stand along a dimension, a new one or none.
+#[test]
+fn identities_side_by_side_are_one() {
+    let line = space(&[("x", 4)], Dtype::C64);
+    let d = Operator::from(Diagonal::new(line.clone(), [1.0, 2.0, 4.0, 8.0]).unwrap());
+    let parts = || [d.clone(), roll("x", 1).over(&line).unwrap()];
+    let new = || Some(("c", 0));
+    for a in [block("x", "x", parts()), block_diag(parts()), stack(new(), new(), parts())] {
+        let a = a.unwrap();
+        let undone = chain![&a, a.inverse()].unwrap();
+        assert_eq!(undone.simplify(), Operator::identity(a.domain().clone()));
+    }
+    // One beside the other is something else.
+    let twice = [Operator::identity(line.clone()), Operator::identity(line.clone())];
+    let down = stack(new(), None, twice).unwrap();
+    assert_eq!(down.simplify(), down);
+}
+
+/// `a I + b I = (a + b) I`, also where both are 1, which costs as many nodes before and after.
+#[test]
+fn a_sum_of_identities_is_a_factor() {
+    let line = space(&[("x", 4)], Dtype::C64);
+    let i = || Operator::identity(line.clone());
+    let f = fft(["x"]).over(&line).unwrap();
+    let simple = |a: Result<Operator, OpError>| a.unwrap().simplify().formula();
+    assert_eq!(simple(sum([i(), i()])), "2");
+    assert_eq!(simple(sum([i(), i(), i()])), "3");
+    assert_eq!(simple(sum([f.clone(), f])), "F(x) · 2");
+    // What two terms round is not what a factor rounds.
+    let kept = sum([i(), i()]).unwrap();
+    assert_eq!(Simplify::default().level(Level::Bitwise).run(&kept).operator, kept);
 }
 
 /// Each rule takes all terms and all factors that it is about at once: one by one, the whole would be copied for each.

@@ -47,7 +47,7 @@ fn chains_are_those_of_the_builders() {
                 A = to(cuda:0) -> W -> fft(x) -> select(kx, [0, 1, 3, 4, 6]) -> to(cpu)\n";
     same(text, &a);
     let i = |im: f64| Complex64::new(0.0, im);
-    let made: [(&str, Result<Operator, OpError>); 40] = [
+    let made: [(&str, Result<Operator, OpError>); 44] = [
         ("A^H", Ok(a.h())),
         ("A.adjoint", Ok(a.h())),
         ("A^T", Ok(a.t())),
@@ -60,6 +60,16 @@ fn chains_are_those_of_the_builders() {
         ("A^H.normal", Ok(a.h().normal())),
         ("A.normal.simplify", Ok(a.normal().simplify())),
         ("A.normal + 0.5", a.normal() + 0.5 * identity()),
+        ("A.normal + 0.5 * identity", a.normal() + 0.5 * identity()),
+        ("identity / 4 + A.normal", 0.25 * identity() + a.normal()),
+        (
+            "A.normal - (roll(x, 1) -> 2 * flip(x))",
+            &a.normal() - chain![roll("x", 1).over(a.domain()).unwrap(), flip(["x"]), 2.0],
+        ),
+        (
+            "tree_sum([A.normal, -(2 * identity)])",
+            tree_sum([a.normal(), Operator::scale(-2.0, a.domain().clone()).unwrap()]),
+        ),
         ("A.normal^3", a.normal().pow(3)),
         ("A -> A^H", chain![&a, a.h()]),
         ("A - 2i * A", &a - a.times(i(2.0))),
@@ -371,12 +381,13 @@ fn no_script_asks_for_more_than_it_says() {
     let shown = |text: &str| format!("operator\n{text}");
     let ones = |n: usize| (0..n).map(|k| format!("d{k}=1")).collect::<Vec<_>>().join(", ");
     #[rustfmt::skip]
-    let table: [(String, &str); 39] = [
+    let table: [(String, &str); 40] = [
         (doubled(diagonal, "A -> A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A + A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "block_diag([A, A])"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "(A -> diagonal(f64[x=4], ones)) + 1"), "operators more than 32 deep inside each other"),
         (doubled("roll(x, 1)", "A -> A"), "an operator of more than 10000 parts"),
+        (doubled("roll(x, 1)", "-(A -> A)"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A^3"), "an operator of more than 10000 parts"),
         (long("A -> ", "A"), "an operator of more than 10000 parts"),
         (long("A + ", "A"), "an operator of more than 10000 parts"),

@@ -113,6 +113,20 @@ fn lines_can_be_written_in_several_ways() {
     reads_as("repeat i 0\nnonsense\nend\nrepeat i 1000000000000\n # nothing\nend", "");
 }
 
+/// `gpu` is another word for `cuda`, and no number is 0, unless a stream is called so.
+#[test]
+fn devices_have_an_alias_and_may_leave_their_number_out() {
+    reads_as("stream a on gpu:1\nstream c on cuda", "stream  a on cuda:1\nstream  c");
+    reads_as("device e 64 on gpu\ndevice g 64 on gpu:2", "device  e 64 on cuda:0\ndevice  g 64 on cuda:2");
+    reads_as("device e 64 on cuda via malloc_async on s", "device  e 64 on cuda:0 via malloc_async on s");
+    reads_as("sync cuda\nsync gpu\nsync gpu:1", "sync    cuda:0\nsync    cuda:0\nsync    cuda:1");
+    reads_as(
+        "stream gpu on gpu\nsync gpu\ndevice e 64 on cuda via malloc_async on gpu",
+        "stream  gpu\nsync    gpu\ndevice  e 64 on cuda:0 via malloc_async on gpu",
+    );
+    refuses("stream a on mock:1", &["line 1: expected a device such as `cuda:0`, found `mock`"]);
+}
+
 #[test]
 fn the_sketch_reads_as_the_program_that_a_notebook_builds() {
     let text = "\u{feff}title Lesson 1: #1\r
@@ -157,8 +171,8 @@ fn bad_lines_say_what_was_expected() {
         "stream s of w",
         &["line 1: `of` names the host thread of a `per_thread` stream, and this is none"],
     );
-    refuses("device d 8 on gpu:0", &["line 1: expected a device such as `cuda:0`, found `gpu`"]);
-    refuses("sync gpu:0", &["line 1: expected a device such as `cuda:0`, found `gpu`"]);
+    refuses("device d 8 on rocm:0", &["line 1: expected a device such as `cuda:0`, found `rocm`"]);
+    refuses("sync rocm:0", &["line 1: expected a device such as `cuda:0`, found `rocm`"]);
     refuses("stream s blocking blocking", &["line 1: `blocking` stands twice"]);
     refuses("stream s blocking nonblocking", &["line 1: a stream is `blocking` or `nonblocking`, not both"]);
     refuses(

@@ -11,8 +11,9 @@ use super::interpolate::{Edge, Kernel, interpolate};
 use super::movement::pad;
 use crate::memory::Dtype;
 use crate::op::chain::{builder, one_size};
+use crate::op::error::wider;
 use crate::op::eval::Array;
-use crate::op::{Name, OpError, Operator, Space, Tensor};
+use crate::op::{Name, OpError, Operator, Space, SpaceError, Tensor};
 use crate::ordered::CollectVec;
 
 /// A Fourier transform at given frequencies; see [`nufft`].
@@ -97,16 +98,22 @@ impl Nufft {
 
     fn grids(&self, space: &Space) -> Result<Vec<Grid>, OpError> {
         if !space.is_complex() {
-            return Err(self.wrong(format!("{space} is real")));
+            return Err(self.wrong(format!("{space} is real; build it in {}", wider(space))));
         }
         let sensible = 1.0 < self.oversampling && self.oversampling <= 8.0 && (1..=32).contains(&self.width);
         if !sensible {
             let (os, w) = (self.oversampling, self.width);
             return Err(self.wrong(format!("no grid is {os} times as fine with kernels of {w} points")));
         }
+        if self.frequencies.is_empty() {
+            return Err(self.wrong("there is no dimension to transform along".to_owned()));
+        }
         let mut grids = Vec::new();
         for (dim, list) in &self.frequencies {
             let name: Name = dim.parse()?;
+            if grids.iter().any(|grid: &Grid| grid.name == name) {
+                return Err(SpaceError::DuplicateDim(name).into());
+            }
             let n = space.size(&name).ok_or_else(|| OpError::UnknownDim {
                 operator: self.title(),
                 dim: name.clone(),

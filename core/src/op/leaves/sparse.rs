@@ -428,6 +428,10 @@ impl Gradient {
             let problem = "differences of different lengths do not stack; choose another boundary".to_owned();
             return Err(OpError::Argument { operator: self.title(), problem });
         }
+        if self.dims.is_empty() {
+            let problem = "there is no dimension to take differences along".to_owned();
+            return Err(OpError::Argument { operator: self.title(), problem });
+        }
         let parts = self.dims.iter().map(|dim| finite_difference(dim, self.boundary).over(space));
         stack(Some((&self.name, 0)), None, parts.try_collect_vec()?)
     }

@@ -25,6 +25,13 @@ pub(super) fn equal_matrices(a: &Operator, _: &Known) -> Option<Operator> {
 }
 
 fn alike(a: &Operator, matrices: bool) -> Option<Operator> {
+    // Identities side by side are one, along whatever they stand.
+    if matches!(a, Operator::Concat(_) | Operator::BlockDiag(_))
+        && a.domain() == a.codomain()
+        && a.children().iter().all(|part| matches!(part, Operator::Identity(_)))
+    {
+        return Some(Operator::Identity(a.domain().clone()));
+    }
     let Operator::Stack(stack) = a else { return None };
     let (out, into) = (stack.slot(true)?, stack.slot(false)?);
     let first = &stack.parts()[0];

@@ -63,8 +63,10 @@ fn cost(a: &Operator) -> Cost {
         Operator::ToDevice(t) => Cost { nodes: 1, bytes: t.domain().bytes().unsigned_abs(), flops: 0 },
         Operator::Chain(_) => inner(),
         Operator::Sum(sum) => {
-            let adds = elements.saturating_mul((sum.parts().len() as u64).saturating_sub(1));
-            Cost { nodes: 1, bytes: 0, flops: adds }.plus(inner())
+            // Of identities alone it is a factor, which is less to do.
+            let (inner, terms) = (inner(), sum.parts().len() as u64);
+            let adds = elements.saturating_mul(terms - u64::from(inner.nodes > 0));
+            Cost { nodes: 1, bytes: 0, flops: adds }.plus(inner)
         }
         Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) => {
             Cost { nodes: 1, ..Cost::default() }.plus(inner())

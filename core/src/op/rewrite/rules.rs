@@ -104,7 +104,7 @@ pub const RULES: &[Rule] = &[
     rule("T8", "power",          R, "(T^H B T)^k = T^H B^k T",                 "",                                  "new",                                 Node(power_of_transfers)),
     rule("T9", "group",          R, "parts of one device behind one transfer", "no fixed tree, less to do",         "new",                                 Node(group)),
     rule("19", "blocks",         B, "diag(A, B) diag(C, D) = diag(AC, BD)",    "equal partitions",                  "furax, PyOperators",                  Two(block_products)),
-    rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
+    rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides, or I", "CoLA, AbstractOperators.jl",        Node(equal_blocks)),
     rule("20", "equal matrices", R, "diag(W, .., W) = W with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_matrices)),
     rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  First(scalars)),
     rule("10", "scale into",     R, "a D = diag(a d)",                         "same device",                       "furax, AbstractOperators.jl",         Two(scale_into)),

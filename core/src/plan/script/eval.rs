@@ -310,9 +310,7 @@ impl<'t> Scope<'t> {
             }
             _ => vec![(of.place, parts.len())],
         };
-        let first = std::iter::once(Part::Operator(Operator::identity(space)));
-        let built = chain(first.chain(parts)).map_err(without_first);
-        self.made(of.place, &list, built)
+        self.made(of.place, &list, along(space, parts))
     }
 
     /// What can stand in a chain or a sum.
@@ -324,7 +322,10 @@ impl<'t> Scope<'t> {
             Value::Open(mut parts) if parts.len() == 1 => {
                 parts.pop().ok_or_else(|| place.error("expected an operator"))
             }
-            Value::Open(_) => Err(place.error(NO_SPACE)),
+            Value::Open(parts) => {
+                let name = parts.iter().rev().map(Part::name).collect_vec().join(" · ");
+                Ok(Part::open(name, move |space| along(space.clone(), parts.iter().cloned())))
+            }
             other => Err(place.error(format!("expected an operator, found {}", other.words()))),
         }
     }
@@ -510,6 +511,11 @@ impl<'t> Scope<'t> {
             });
             return finite(place, numbers.fold(Complex64::default(), |a, b| a + b));
         }
+        // Flat, so that what it is part of knows of how many it is.
+        if let ([Value::Open(open)], [(is_minus, _)]) = (&values[..], parts) {
+            let sign = is_minus.then_some(Part::Scale(-Complex64::ONE));
+            return Ok(Value::Open(open.iter().cloned().chain(sign).collect_vec()));
+        }
         let (mut found, mut list) = (Vec::new(), Vec::new());
         for (value, (is_minus, node)) in values.into_iter().zip(parts) {
             let part = self.part_of(node.place, value)?;
@@ -625,6 +631,12 @@ fn culprit(error: &OpError, list: &[Placed]) -> Option<Place> {
         }
     }
     None
+}
+
+/// A chain that begins on a space.
+fn along(space: Space, parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError> {
+    let first = std::iter::once(Part::Operator(Operator::identity(space)));
+    chain(first.chain(parts)).map_err(without_first)
 }
 
 /// An error of a chain, as if its first part were not there.

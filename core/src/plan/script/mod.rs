@@ -30,7 +30,7 @@
 //! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A / 3`, `A^3`; a number in a chain or sum is that multiple of the identity |
 //! | adjoint, transpose | `A^H`, `A^T`, or as below |
 //! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.tiles(DIM=SIZE, …)`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
-//! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)`. A chain that begins with it has the space there: `fft(x).over(SPACE) -> W` |
+//! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)`. A chain that begins with it has the space there: `fft(x).over(SPACE) -> W`. In a sum and in a list of parts it is that of the first that has one: `A + 0.1 * identity` |
 //! | leaves | `diagonal(SPACE, VALUES)`, `diagonal(SPACE, [DIM, …], VALUES)`, `dense(SPACE, [DIM=SIZE, …], VALUES)`, `zero(SPACE, SPACE)`, `identity`, `to(DEVICE)` |
 //! | transforms | `fft(DIM, …)`, `rfft(DIM, …)` (`.centered`, `.named(DIM, …)`), `nufft(POINTS, DIM=[…], …)` (`.width`, `.oversampling`) |
 //! | neighbours | `convolution([DIM=SIZE, …], VALUES)` (`.mode(same\|valid\|full)`, `.periodic`, `.stride`, `.dilation`, `.named`), `finite_difference(DIM, valid\|replicate\|zero\|periodic)` (`.named`), `gradient(NAME, DIM, …)` (`.boundary`), `interpolate(POINTS, DIM=[…], …)` (`.kernel(linear, 2)`, `.edge(zero\|circular)`, `.onto(SIZE, …)`), `sampling(POINTS, DIM=[…], …)` |

@@ -284,16 +284,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `cuda:N`, if it comes next.
-    pub(super) fn device(&mut self) -> Result<Option<u32>, Fault> {
-        if !self.mark_ahead(1, ":") {
-            return Ok(None);
+    /// `cuda:N`, if it comes next, also as `gpu:N`, and either word alone, device 0, unless it is the name of something else.
+    pub(super) fn device(&mut self, is_name: impl FnOnce(&str) -> bool) -> Result<Option<u32>, Fault> {
+        let family = self.peek_word().filter(|word| matches!(*word, "cuda" | "gpu"));
+        match (family, self.mark_ahead(1, ":")) {
+            (Some(_), true) => {
+                self.at += 2;
+                self.device_number().map(Some)
+            }
+            (None, true) => self.expected("a device such as `cuda:0`"),
+            (Some(word), false) if !is_name(word) => {
+                self.at += 1;
+                Ok(Some(0))
+            }
+            _ => Ok(None),
         }
-        if self.peek_word() != Some("cuda") {
-            return self.expected("a device such as `cuda:0`");
-        }
-        self.at += 2;
-        self.device_number().map(Some)
     }
 
     pub(super) fn device_number(&mut self) -> Result<u32, Fault> {

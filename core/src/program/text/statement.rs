@@ -177,6 +177,11 @@ impl Statement<'_> {
         self.stream_id(c.name("a stream")?)
     }
 
+    /// A device, or nothing where a stream is named.
+    fn device(&self, c: &mut Cursor<'_>) -> Result<Option<u32>, Fault> {
+        c.device(|word| self.program.names().streams.find(word).is_some())
+    }
+
     fn buffer(&mut self, c: &mut Cursor<'_>) -> Result<BufferId, Fault> {
         self.buffer_id(c.name("a buffer")?)
     }
@@ -210,7 +215,7 @@ impl Statement<'_> {
             } else if c.eat("of") {
                 once(&mut of, self.thread(c.name("a host thread")?)?, "of")?;
             } else if c.eat("on") {
-                match c.device()? {
+                match c.device(|_| false)? {
                     Some(found) => once(&mut dev, found, "on")?,
                     None => return c.expected("a device such as `cuda:0`"),
                 }
@@ -246,7 +251,7 @@ impl Statement<'_> {
         let (mut dev, mut via, mut stream, mut reuse, mut contents) = (None, None, None, None, None);
         loop {
             if c.eat("on") {
-                match c.device()? {
+                match self.device(c)? {
                     Some(found) => once(&mut dev, found, "on")?,
                     None => once(&mut stream, self.stream_named(c)?, "on")?,
                 }
@@ -393,7 +398,7 @@ impl Statement<'_> {
     }
 
     fn sync(&mut self, c: &mut Cursor<'_>) -> Result<(), Fault> {
-        let op = if let Some(dev) = c.device()? {
+        let op = if let Some(dev) = self.device(c)? {
             Op::DeviceSync { dev }
         } else if c.eat("device") {
             Op::DeviceSync { dev: c.device_number()? }

@@ -497,9 +497,10 @@ impl FromStr for On {
         match text {
             "sim" => Ok(On::Sim),
             "cpu" => Ok(On::Cpu),
-            "cuda" => Ok(On::Cuda(0)),
+            "cuda" | "gpu" => Ok(On::Cuda(0)),
             _ => text
                 .strip_prefix("cuda:")
+                .or_else(|| text.strip_prefix("gpu:"))
                 .and_then(|n| n.parse().ok())
                 .map(On::Cuda)
                 .ok_or_else(|| "one of sim, cpu, cuda:0, cuda:1, ... is needed".to_owned()),
@@ -662,7 +663,9 @@ mod tests {
         check("cuda:", None);
         check("cuda:-1", None);
         check("cuda:4294967296", None);
-        check("gpu", None);
+        check("gpu", Some(On::Cuda(0)));
+        check("gpu:2", Some(On::Cuda(2)));
+        check("gpu:", None);
         check("", None);
     }
 }
