@@ -362,6 +362,9 @@ fn advice_is_written_as_scripts_are() {
     assert!(said.ends_with("insert `to(mock:2).over(SPACE@mock:1)` before it"), "{said}");
     let said = fault(&format!("operator\n{a}\n{w}\nshow A + (to(mock:2).over(f64[x=4]@mock:1) -> W)"));
     assert!(said.ends_with("insert `to(mock:1)` after it"), "{said}");
+    // Where a chain in a sum is wrong is no place among the terms.
+    let said = fault(&format!("operator\n{a}\nshow (flip(x) -> pad(z, 9) -> flip(x)) + A + A"));
+    assert_eq!(said, "line 3, column 6: `Pad(z,9)` has no dimension `z`; it has `x`");
     let b = read(&format!("{a}\n{w}\nshow A + (to(mock:2).over(f64[x=4]@mock:1) -> W -> to(mock:1))"));
     assert_eq!((b.domain().device(), b.codomain().device()), (mock(1), mock(1)));
 }

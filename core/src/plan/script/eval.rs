@@ -324,7 +324,13 @@ impl<'t> Scope<'t> {
             }
             Value::Open(parts) => {
                 let name = parts.iter().rev().map(Part::name).collect_vec().join(" · ");
-                Ok(Part::open(name, move |space| along(space.clone(), parts.iter().cloned())))
+                Ok(Part::open(name, move |space| {
+                    // A place in this chain is none among the parts that it is one of.
+                    along(space.clone(), parts.iter().cloned()).map_err(|error| match error {
+                        OpError::Part { problem, .. } => *problem,
+                        error => error,
+                    })
+                }))
             }
             other => Err(place.error(format!("expected an operator, found {}", other.words()))),
         }

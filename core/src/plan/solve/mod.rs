@@ -57,7 +57,8 @@ pub struct Solved {
     /// [`lsqr`], the last change of `x` relative to `x` for [`fista`], `|A v - lambda v| / |A v|` for [`power`]. After a
     /// breakdown that of the look before, infinite where there was none.
     pub residual: f64,
-    /// How often an operator was applied, preconditioner and adjoint included.
+    /// How often an operator was applied, preconditioner and adjoint included, a normal operator once; what [`fista`] takes to
+    /// estimate a bound that it was not given comes before and does not count.
     pub applies: usize,
     /// How often a vector moved between devices, two in all where the operator works on one; as
     /// [`SolvePlan::n_vectors`] says before the run.

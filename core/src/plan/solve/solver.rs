@@ -9,7 +9,7 @@ use super::methods::{self, Frame, Shrinkage};
 use super::recipe::{Recipe, near_one};
 use super::reference::Reference;
 use super::{SolveError, Solved};
-use crate::op::{Array, OpError, Operator, Part};
+use crate::op::{Array, OpError, Operator, Part, Space};
 use crate::ordered::CollectVec;
 
 /// Which method.
@@ -272,7 +272,8 @@ impl Solver {
             found,
         };
         if !fits(m, a) {
-            return Err(wrong(format!("from {} to {}", m.domain().sized(), m.codomain().sized())));
+            let [from, to, on] = [m.domain(), m.codomain(), a.domain()].map(Space::sized);
+            return Err(wrong(format!("from {from} to {to}, and not on {on}")));
         }
         // The operator's data is at home: so is the preconditioner's, or it would come back to the host in every step.
         m.at_home_of(inner.domain().device())

@@ -641,7 +641,7 @@ fn what_cannot_be_solved_is_refused_in_words() {
     );
     assert_eq!(
         with(Solver::pcg(&a)),
-        "pcg needs a preconditioner on the space of the operator but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+        "pcg needs a preconditioner on the space of the operator but `W` is from f64[n=2]@cpu to f64[m=3]@cpu, and not on f64[n=2]@cpu"
     );
     assert_eq!(
         a.inv(&Solver::power()).unwrap_err().to_string(),
