@@ -30,7 +30,7 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["check", "a", "--mode", "typicl"], "did you mean \"typical\"?", "--help");
     wrong(&["check", "a", "--format", "xml"], "'xml'", "--help");
     wrong(&["check", "a", "--format"], "--format", "--help");
-    wrong(&["run", "a", "--on", "gpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
+    wrong(&["run", "a", "--on", "tpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
     wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
     wrong(&["run", "a", "--schedules", "-1"], "'-1' for '--schedules <N|all>'", "try 'spanlift run --help'");
     wrong(&["run", "a", "--mode", "typical"], "<--schedules <N|all>|--replay <NAME>>", "--help");
