@@ -321,6 +321,58 @@ fn why_an_allocation_failed_is_told_by_what_was_left() {
     assert!(limited.ends_with("for 1 of them the device had as much left, in one piece"), "{limited}");
 }
 
+/// Beside every block taken out by itself: free pieces of a segment with the block between them, and another piece for the block.
+#[test]
+fn a_block_in_the_way_of_a_failed_allocation_is_named() {
+    // Segments of these sizes and streams, in which blocks lie at these places; what is asked for, on stream 0.
+    let told = |segments: &[(i64, i64, &[(i64, i64)])], size: i64| {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+        let base = |n: usize| (i64::try_from(n).unwrap() + 1) << 24;
+        for (n, (bytes, stream, _)) in segments.iter().enumerate() {
+            writer.dict(
+                &[("addr", base(n)), ("size", *bytes), ("stream", *stream)],
+                &[("action", "segment_alloc")],
+            );
+        }
+        let blocks = || {
+            segments
+                .iter()
+                .enumerate()
+                .flat_map(|(n, (_, _, blocks))| blocks.iter().map(move |b| (base(n) + b.0, b.1)))
+        };
+        for (addr, size) in blocks() {
+            writer.dict(&[("addr", addr), ("size", size)], &[("action", "alloc")]);
+        }
+        writer.dict(&[("device_free", 0), ("size", size)], &[("action", "oom")]);
+        for (addr, size) in blocks() {
+            writer.dict(&[("addr", addr), ("size", size)], &[("action", "free_completed")]);
+        }
+        for (n, (bytes, stream, _)) in segments.iter().enumerate() {
+            writer.dict(
+                &[("addr", base(n)), ("size", *bytes), ("stream", *stream)],
+                &[("action", "segment_free")],
+            );
+        }
+        let snapshot = Snapshot::read(&writer.op(b"eeu.").0).unwrap();
+        let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+        let title = found.into_iter().find(|finding| finding.rule == "out-of-memory").unwrap().title;
+        title.split_once("in pieces").unwrap().1.to_owned()
+    };
+    let named = "; it would fit if the block of 100 B were elsewhere";
+    // 300 and 300 beside 100, and 200 elsewhere: 700 fit, and 701 don't.
+    let two: &[(i64, i64, &[(i64, i64)])] = &[(700, 0, &[(300, 100)]), (500, 0, &[(0, 300)])];
+    assert_eq!(told(two, 700), named);
+    assert_eq!(told(two, 701), "");
+    // Nowhere to go to: what is beside it would be taken.
+    assert_eq!(told(&[(700, 0, &[(300, 100)]), (300, 0, &[(0, 250)])], 601), "");
+    // Another stream has its segments for itself, though a block may go there.
+    assert_eq!(told(&[(700, 1, &[(300, 100)]), (500, 0, &[(0, 300)])], 600), "");
+    assert_eq!(told(&[(700, 0, &[(300, 100)]), (500, 1, &[(0, 300)])], 650), named);
+    // The smallest of several.
+    assert_eq!(told(&[(900, 0, &[(300, 100), (700, 150)]), (900, 0, &[(500, 400)])], 650), named);
+}
+
 /// An allocator that only hands out and takes back, and what it should look like at every moment.
 #[test]
 fn going_backwards_finds_what_went_forwards() {

@@ -278,7 +278,8 @@ fn failed(snapshot: &Snapshot, found: &mut Found<'_>) {
         if !events.iter().any(|event| event.action == oom) {
             continue;
         }
-        let (mut bytes, mut in_pieces, mut limited, mut shown) = (0, 0_usize, 0_usize, Vec::new());
+        let (mut bytes, mut limited, mut shown) = (0, 0_usize, Vec::new());
+        let mut in_pieces: Vec<usize> = Vec::new();
         let mut n = 0_usize;
         snapshot.history(device, |index, before| {
             let event = &events[index];
@@ -293,11 +294,11 @@ fn failed(snapshot: &Snapshot, found: &mut Found<'_>) {
             if size <= left {
                 limited += 1;
             } else if size <= before.reserved - before.allocated + left {
-                in_pieces += 1;
+                in_pieces.push(index);
             }
             shown.push(((device, index), i128::from(event.size)));
         });
-        let why = match (in_pieces, limited) {
+        let why = match (in_pieces.len(), limited) {
             (0, 0) => "there was not enough free memory for any of them".to_owned(),
             (pieces, 0) => format!("for {pieces} of them there was enough free memory, in pieces"),
             (0, limited) => format!("for {limited} of them the device had as much left, in one piece"),
@@ -305,8 +306,13 @@ fn failed(snapshot: &Snapshot, found: &mut Found<'_>) {
                 "for {pieces} of them there was enough free memory, in pieces, and for {limited} the device had as much left"
             ),
         };
+        let way = in_the_way(snapshot, device, &in_pieces).map_or_else(String::new, |(block, stack)| {
+            let whose = found.lines.of(stack).map_or_else(String::new, |line| format!(" of {line}"));
+            let which = if n == 1 { "it" } else { "one of them" };
+            format!("; {which} would fit if the block of {}{whose} were elsewhere", size(block))
+        });
         let title = format!(
-            "device {device}: {} failed, of at most {}; {why}",
+            "device {device}: {} failed, of at most {}; {why}{way}",
             counted(n, "allocation", "allocations"),
             size(bytes)
         );
@@ -315,6 +321,50 @@ fn failed(snapshot: &Snapshot, found: &mut Found<'_>) {
                       not there, smaller batches, activation checkpointing, or freeing what the events before show as alive";
         found.note("out-of-memory", &title, change, bytes, &shown);
     }
+}
+
+/// Failed allocations that are looked at for what is in their way, at most.
+const MOST_FAILED: usize = 16;
+
+/// The smallest block without which one of these failed allocations would fit in a segment of its stream, and which fits in a free
+/// piece beside: its bytes, and the stack that asked for it.
+fn in_the_way(snapshot: &Snapshot, device: usize, failed: &[usize]) -> Option<(i128, u32)> {
+    let past = if failed.is_empty() { return None } else { snapshot.past(device) };
+    failed.iter().take(MOST_FAILED).find_map(|&index| {
+        let event = &snapshot.traces[device][index];
+        let moment = past.at(index);
+        // All free pieces, and of each block between two of them what its segment would have without it.
+        let (mut free, mut wholes) = (Vec::new(), Vec::new());
+        let mut blocks = moment.blocks().peekable();
+        for segment in &moment.segments {
+            let (mut at, end) = (segment.addr, segment.addr.saturating_add(segment.size));
+            // Small requests have segments of 2 MiB of their own, which hold nothing larger than 1 MiB.
+            let is_for = segment.stream.is_none_or(|stream| stream == event.stream)
+                && (2 << 20 < segment.size || event.size <= 1 << 20);
+            let mut before: Option<(i64, i64, u32)> = None;
+            while blocks.next_if(|block| block.addr < at).is_some() {}
+            loop {
+                let block = blocks.next_if(|block| block.addr < end);
+                let gap = block.map_or(end, |block| block.addr).saturating_sub(at).max(0);
+                if let Some((whole, bytes, stack)) = before
+                    && is_for
+                    && event.size <= whole.saturating_add(gap)
+                {
+                    wholes.push((bytes, stack, [whole - bytes, gap]));
+                }
+                free.push(gap);
+                let Some(block) = block else { break };
+                before = Some((gap.saturating_add(block.size), block.size, block.stack));
+                at = at.max(block.addr.saturating_add(block.size));
+            }
+        }
+        let fits = |&&(bytes, _, beside): &&(i64, u32, [i64; 2])| {
+            let wide = |gaps: &[i64]| gaps.iter().filter(|gap| bytes <= **gap).count();
+            wide(&beside) < wide(&free)
+        };
+        let least = wholes.iter().filter(fits).min_by_key(|(bytes, _, _)| *bytes)?;
+        Some((i128::from(least.0), least.1))
+    })
 }
 
 /// Segments given back and got again.

@@ -10,8 +10,8 @@ use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 
 /// Places in the lists of all moments together: some 16 MB.
 const LISTED: usize = 4 << 20;
-/// Events from one list to the next at least.
-const LEAST: usize = 1024;
+/// Events from one list to the next, where the lists have room for all that is there.
+const LEAST: usize = 1000;
 
 /// How long something was there.
 ///
