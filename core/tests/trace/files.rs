@@ -7,6 +7,7 @@ use std::io::Read;
 use serde_json::Value;
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace, figures, read, write_chrome};
 
+use crate::random::Random;
 use crate::shared::shared;
 
 /// A file's bytes, unpacked.
@@ -196,4 +197,81 @@ fn first_difference(a: &Trace, b: &Trace) -> String {
         b.instants.len(),
         a.import == b.import
     )
+}
+
+/// Beside a look at every call and piece of work: of a stream that waits for an event the arrow goes from the last work on the other that
+/// was launched before the record to the first of its own that was launched after the wait.
+#[test]
+fn waits_for_events_are_arrows_between_the_work_that_they_order() {
+    let (mut drawn, mut random) = (0, Random(7));
+    for round in 0..200 {
+        let mut events: Vec<String> = Vec::new();
+        // Work by device and stream, with the time of its call; waits with what they are for.
+        let mut work: Vec<(usize, usize, i64, String)> = Vec::new();
+        let mut records: Vec<(usize, usize, i64)> = Vec::new();
+        let mut waits: Vec<(usize, usize, usize, i64, i64)> = Vec::new();
+        for k in 0..random.below(40) {
+            let (at, device) = (10 * i64::try_from(k).unwrap(), random.below(2));
+            let stream = [7, 13, 20][random.below(3)];
+            let mut call = |name: &str| {
+                events.push(format!(
+                    r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":9,"tid":9,"ts":{at},"dur":4,"args":{{"correlation":{k}}}}}"#
+                ));
+            };
+            match random.below(4) {
+                0 => {
+                    call("cudaEventRecord");
+                    records.push((k, device, at));
+                }
+                1 => {
+                    call("cudaStreamWaitEvent");
+                    let n = records.len();
+                    let of = if n == 0 { None } else { records.get(random.below(n + 1)) };
+                    let (record, device, recorded) =
+                        of.map_or((-1, device, -1), |r| (i64::try_from(r.0).unwrap(), r.1, r.2));
+                    let on = [7, 13, 20, 4_294_967_295][random.below(4)];
+                    // A row is written later than its call began; the call is what counts.
+                    events.push(format!(
+                        r#"{{"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":{device},"tid":{stream},"ts":{},"dur":1,"args":{{"wait_on_stream":{on},"wait_on_cuda_event_record_corr_id":{record},"stream":{stream},"correlation":{k},"device":{device}}}}}"#,
+                        at + 25
+                    ));
+                    if record >= 0 {
+                        waits.push((device, on, stream, recorded, at));
+                    }
+                }
+                _ => {
+                    call("cudaLaunchKernel");
+                    // When it runs says nothing.
+                    let runs = random.below(900);
+                    events.push(format!(
+                        r#"{{"ph":"X","cat":"kernel","name":"k{k}","pid":{device},"tid":{stream},"ts":{runs},"dur":5,"args":{{"device":{device},"stream":{stream},"correlation":{k}}}}}"#
+                    ));
+                    work.push((device, stream, at, format!("k{k}")));
+                }
+            }
+        }
+        let mut expected: Vec<(&str, &str)> = Vec::new();
+        for &(device, on, stream, recorded, waited) in &waits {
+            let of = |stream: usize| work.iter().filter(move |w| (w.0, w.1) == (device, stream));
+            let before = of(on).filter(|w| w.2 < recorded).max_by_key(|w| w.2);
+            let after = of(stream).filter(|w| waited < w.2).min_by_key(|w| w.2);
+            expected.extend(before.zip(after).map(|(a, b)| (&*a.3, &*b.3)));
+        }
+        // Files are in no order.
+        for n in (1..events.len()).rev() {
+            events.swap(n, random.below(n + 1));
+        }
+        let trace = read(format!("[{}]", events.join(",")).as_bytes()).unwrap();
+        let name = |k: u32| trace.strings.get(trace.slices.name[k as usize]);
+        let flows = trace.flows.iter().filter(|flow| flow.kind == FlowKind::Event);
+        let mut found: Vec<(&str, &str)> = flows.map(|flow| (name(flow.from), name(flow.to))).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(found, expected, "round {round}");
+        drawn += found.len();
+        let again = write_chrome(&trace);
+        assert_eq!(read(again.as_bytes()).unwrap().flows, trace.flows, "round {round}");
+    }
+    assert!(50 < drawn, "{drawn}");
 }

@@ -19,7 +19,17 @@ impl Model {
         if is_schedule(&self.trace) {
             return why;
         }
-        for flow in self.trace.flows.iter().filter(|f| f.to == k && f.kind != FlowKind::Launch).take(3) {
+        let call = self.trace.flows.iter().find(|f| f.kind == FlowKind::Launch && (f.from == k || f.to == k));
+        // What ended before the call, as far as a recording has one, was waited for in name only.
+        let slices = &self.trace.slices;
+        let asked = call.filter(|call| call.to == k && slice.command == Slice::NONE);
+        let asked = asked.and_then(|call| slices.start.get(call.from as usize).copied());
+        let is_late =
+            |from: u32| slices.end.get(from as usize).is_some_and(|end| asked.is_none_or(|at| at < *end));
+        let is_wait = |f: &&Flow| {
+            f.to == k && f.kind != FlowKind::Launch && (f.kind != FlowKind::Event || is_late(f.from))
+        };
+        for flow in self.trace.flows.iter().filter(is_wait).take(3) {
             if (flow.from as usize) < self.trace.slices.len() {
                 let from = self.trace.slices.get(flow.from as usize);
                 let ended = self.clock(from.end.0);
@@ -30,7 +40,6 @@ impl Model {
                 ));
             }
         }
-        let call = self.trace.flows.iter().find(|f| f.kind == FlowKind::Launch && (f.from == k || f.to == k));
         let blocked = call.and_then(|flow| self.blocked(flow));
         // Of a call that was held the reason is what held its copy.
         let work = match (call, blocked.is_some()) {
@@ -39,7 +48,7 @@ impl Model {
         };
         why.extend(blocked);
         why.extend(self.staged(work));
-        if !self.trace.flows.iter().any(|f| f.to == k && f.kind != FlowKind::Launch) {
+        if !self.trace.flows.iter().any(|f| is_wait(&f)) {
             why.extend(self.before(work));
         }
         // What frees memory waits for the device, and no file says so.
@@ -210,6 +219,41 @@ impl Model {
 mod tests {
     use super::super::Details;
     use super::*;
+
+    /// A kernel waits for a copy of another stream by an event: that is why it began late, unless the copy was over before its call.
+    #[test]
+    fn a_recorded_wait_for_an_event_is_a_reason_where_it_took_time() {
+        for (copied, expected) in [
+            (100, "waited for Memcpy HtoD (Pinned -> Device) on stream 13, device 0, which ended at 105 µs"),
+            (3, ""),
+        ] {
+            let event = |cat: &str, name: &str, tid: u32, (ts, dur): (u32, u32), more: &str| {
+                format!(
+                    r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,{more}}}}}"#
+                )
+            };
+            let wait =
+                r#""stream":7,"correlation":3,"wait_on_stream":13,"wait_on_cuda_event_record_corr_id":2"#;
+            let events = [
+                event("cuda_runtime", "cudaMemcpyAsync", 1, (0, 4), r#""correlation":1"#),
+                event(
+                    "gpu_memcpy",
+                    "Memcpy HtoD (Pinned -> Device)",
+                    13,
+                    (5, copied),
+                    r#""stream":13,"correlation":1"#,
+                ),
+                event("cuda_runtime", "cudaEventRecord", 1, (6, 1), r#""correlation":2"#),
+                event("cuda_runtime", "cudaStreamWaitEvent", 1, (8, 1), r#""correlation":3"#),
+                event("cuda_sync", "Stream Wait Event", 7, (8, 1), wait),
+                event("cuda_runtime", "cudaLaunchKernel", 1, (10, 3), r#""correlation":4"#),
+                event("kernel", "k", 7, (107, 20), r#""stream":7,"correlation":4"#),
+            ];
+            let trace = format!("[{}]", events.join(","));
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            assert_eq!(model.details(6).why.join("; "), expected);
+        }
+    }
 
     #[test]
     fn a_call_that_was_held_says_for_how_long_and_by_what() {

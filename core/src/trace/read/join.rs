@@ -1,4 +1,4 @@
-//! Arrows of foreign files: launches by correlation, everything else by the slices around their ends.
+//! Arrows of foreign files: launches by correlation, waits between streams by theirs, everything else by the slices around their ends.
 
 use super::place::Key;
 use crate::ordered::{CollectVec, sort, sort_by_key};
@@ -24,24 +24,75 @@ pub(super) enum Role {
     End,
 }
 
-/// Joins host calls and the work that they launched on the correlation; the last call of the file wins.
-///
-/// Gives the arrows and how many calls shared a correlation with a later one.
-pub(super) fn launches(mut calls: Vec<(Key, u32)>, work: &[(Key, u32)]) -> (Vec<Flow>, u64) {
+/// The last call of each correlation in the file, by correlation, and how many calls shared one with a later one.
+pub(super) fn last_calls(mut calls: Vec<(Key, u32)>) -> (Vec<(Key, u32)>, u64) {
     sort(&mut calls);
     let all = calls.len();
     // The last of each run of equal correlations is the last of the file.
     calls.reverse();
     calls.dedup_by_key(|call| call.0);
     calls.reverse();
-    let flows = work
-        .iter()
-        .filter_map(|&(correlation, to)| {
-            let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
-            Some(Flow { kind: FlowKind::Launch, from: calls[at].1, to })
-        })
-        .collect_vec();
-    (flows, (all - calls.len()) as u64)
+    let twice = (all - calls.len()) as u64;
+    (calls, twice)
+}
+
+fn call(calls: &[(Key, u32)], correlation: Key) -> Option<u32> {
+    let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
+    Some(calls[at].1)
+}
+
+/// Joins host calls and the work that they launched on the correlation; the last call of the file wins.
+pub(super) fn launches(calls: &[(Key, u32)], work: &[(Key, u32)]) -> Vec<Flow> {
+    let joined = work.iter().filter_map(|&(correlation, to)| {
+        Some(Flow { kind: FlowKind::Launch, from: call(calls, correlation)?, to })
+    });
+    joined.collect_vec()
+}
+
+/// A row that tells of a stream that waits for an event.
+#[derive(Debug)]
+pub(super) struct Wait {
+    /// The row's slice.
+    pub row: u32,
+    /// The correlations of the waiting call and of the record.
+    pub call: Key,
+    pub record: Key,
+    /// The device, the stream that waits and the one that is waited for.
+    pub device: Key,
+    pub stream: Key,
+    pub on: Key,
+}
+
+/// Arrows of what streams wait for: from the last work on the one that was launched before the record to the first on the other
+/// that was launched after the wait. `lane` gives the number of a stream's lane.
+pub(super) fn waits(
+    waits: &[Wait],
+    calls: &[(Key, u32)],
+    launches: &[Flow],
+    slices: &Slices,
+    lane: impl Fn(Key, Key) -> Option<u32>,
+) -> Vec<Flow> {
+    if waits.is_empty() {
+        return Vec::new();
+    }
+    let begun = |slice: u32| slices.start[slice as usize];
+    let of = |flow: &Flow| (slices.lane[flow.to as usize], begun(flow.from), flow.to);
+    let mut work: Vec<(u32, i64, u32)> = launches.iter().map(of).collect_vec();
+    sort(&mut work);
+    let on_lane = |at: Option<usize>, lane| at.and_then(|at| work.get(at)).filter(|of| of.0 == lane);
+    let arrow = |wait: &Wait| {
+        let (from, to) = (lane(wait.device, wait.on)?, lane(wait.device, wait.stream)?);
+        let recorded = begun(call(calls, wait.record)?);
+        let waited = begun(call(calls, wait.call).unwrap_or(wait.row));
+        let before = work.partition_point(|&(lane, at, _)| (lane, at) < (from, recorded)).checked_sub(1);
+        let after = work.partition_point(|&(lane, at, _)| (lane, at) <= (to, waited));
+        let (from, to) = (on_lane(before, from)?.2, on_lane(Some(after), to)?.2);
+        (from != to).then_some((from, to))
+    };
+    let mut arrows: Vec<(u32, u32)> = waits.iter().filter_map(arrow).collect_vec();
+    arrows.sort_unstable();
+    arrows.dedup();
+    arrows.into_iter().map(|(from, to)| Flow { kind: FlowKind::Event, from, to }).collect_vec()
 }
 
 /// Joins the other arrows: each end belongs to the innermost slice around it, and each arrow's end to the last start of

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::event::{Args, Fields, members};
-use super::join::{self, Point, Role};
+use super::join::{self, Point, Role, Wait};
 use super::names::{self, Class};
 use super::nanos;
 use super::own::Own;
@@ -33,6 +33,13 @@ pub(super) enum Key {
     Text(StrId),
 }
 
+impl Key {
+    /// How the profiler writes that there is no stream or no record, in two generations.
+    fn is_none(self) -> bool {
+        matches!(self, Key::Number(-1 | 4_294_967_295))
+    }
+}
+
 /// What is known while the events are read.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -57,6 +64,7 @@ pub(super) struct State {
     work: Vec<(Key, u32)>,
     /// Slices of host calls, the bytes that they were given, and how many copies without bytes they made.
     sizes: Vec<(u32, u64, u32)>,
+    waits: Vec<Wait>,
     points: Vec<Point>,
     /// Where slices begin and end that come in two halves.
     halves: Vec<Half>,
@@ -300,6 +308,10 @@ impl State {
                     let size = args.size.or(args.bytes).and_then(integer);
                     self.sizes.extend(size.and_then(|n| Some((index, u64::try_from(n).ok()?, 0))));
                 }
+                Class::Sync => {
+                    let wait = self.wait(args, head, index);
+                    self.waits.extend(wait);
+                }
                 class if class.is_stream_work() => self.work.push((key, index)),
                 _ => {}
             }
@@ -316,6 +328,17 @@ impl State {
         self.trace.slices.push(slice, flags);
         self.trace.slices.set_cat(index as usize, cat);
         index
+    }
+
+    /// What a row of synchronisation says of a stream that waits for an event recorded on another.
+    fn wait(&mut self, args: &Args<'_>, head: &Head, row: u32) -> Option<Wait> {
+        let [stream, on] = [args.stream, args.wait_on_stream].map(|stream| self.key(stream));
+        let [call, record, device] =
+            [args.correlation, args.wait_on_record, args.device].map(|of| self.key(of));
+        let device = if device == Key::None { head.pid } else { device };
+        // Without a stream it is the host that waits.
+        let is_there = [stream, on, record].into_iter().all(|key| key != Key::None && !key.is_none());
+        is_there.then_some(Wait { row, call, record, device, stream, on })
     }
 
     /// What our own writer says of an event, and its arguments without what the writer added.
@@ -373,9 +396,7 @@ impl State {
         let stream = self.key(args.stream);
         let stream = or(stream, tid);
         let place = if is_row {
-            // How the profiler writes that there is no stream, in two generations.
-            let none = matches!(stream, Key::Number(-1 | 4_294_967_295));
-            Place::Sync(device, if none { Key::None } else { stream })
+            Place::Sync(device, if stream.is_none() { Key::None } else { stream })
         } else {
             match (device, stream) {
                 (Key::Number(dev), Key::Number(stream)) => Place::Stream(dev, stream),
@@ -536,12 +557,16 @@ impl State {
         self.pair();
         let points = std::mem::take(&mut self.points);
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
-        let (launches, twice) = join::launches(std::mem::take(&mut self.calls), &self.work);
+        let (calls, twice) = join::last_calls(std::mem::take(&mut self.calls));
+        let launches = join::launches(&calls, &self.work);
+        let lane = |device, stream| self.lanes.of_stream(device, stream);
+        let waits = join::waits(&self.waits, &calls, &launches, &self.trace.slices, lane);
         self.problems("flow_without_partner", alone);
         self.problems("duplicate_runtime_correlation", twice);
         self.own_flows();
         self.bytes_by_calls(&launches);
         self.trace.flows.extend(launches);
+        self.trace.flows.extend(waits);
         self.trace.flows.extend(arrows);
         self.place(own);
         self.name_counters(own);

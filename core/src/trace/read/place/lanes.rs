@@ -114,6 +114,15 @@ impl Lanes {
         index
     }
 
+    /// The number of a stream's lane, where there is work on it.
+    pub(super) fn of_stream(&self, device: Key, stream: Key) -> Option<u32> {
+        let place = match (device, stream) {
+            (Key::Number(dev), Key::Number(stream)) => Place::Stream(dev, stream),
+            _ => Place::Unnumbered(device, stream),
+        };
+        self.by_place.get(&place).copied()
+    }
+
     pub(super) fn name_process(&mut self, pid: Key, name: Option<Cow<'_, str>>) {
         self.processes.entry(pid).or_default().name = trimmed(name);
     }
