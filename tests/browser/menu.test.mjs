@@ -26,7 +26,7 @@ const says = (locator, pattern) => harness.eventually(async () => pattern.test(a
 const hash = (visit) => visit.page.evaluate(() => location.hash);
 const holds = (visit, pattern) => harness.eventually(async () => pattern.test(await hash(visit)), `the address holds no ${pattern}`);
 
-/** The fields of a message of protocol buffers: numbers, and bytes of those with a length. */
+/** The fields of a message of protocol buffers: numbers, of those with eight bytes too, and bytes of those with a length. */
 function fields(bytes) {
   const found = [];
   let at = 0;
@@ -41,6 +41,11 @@ function fields(bytes) {
   };
   while (at < bytes.length) {
     const key = Number(number());
+    if ((key & 7) === 1) {
+      found.push([key >> 3, new DataView(bytes.buffer, bytes.byteOffset + at, 8).getBigUint64(0, true)]);
+      at += 8;
+      continue;
+    }
     const value = number();
     assert.ok([0, 2].includes(key & 7), `wire type ${key & 7}`);
     if ((key & 7) === 0) found.push([key >> 3, value]);
@@ -547,6 +552,20 @@ test("slices are saved for Perfetto with their times, and overlapping ones on tr
   const [outer, inner, across] = sorted.map((slice) => slice[3]);
   assert.ok(outer === inner && outer !== across, "nested below each other, overlapping apart");
   assert.equal(tracks.get(outer), tracks.get(across));
+  await visit.close();
+});
+
+test("what is saved for Perfetto joins calls and their work by arrows", async () => {
+  const slice = (cat, name, tid, ts, correlation) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur: 5, args: { device: 0, stream: 7, correlation } });
+  const events = [slice("cuda_runtime", "cudaLaunchKernel", 1, 0, 7), slice("kernel", "a", 7, 10, 7), slice("kernel", "b", 7, 20, 0), slice("cpu_op", "c", 1, 30)];
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "joined.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ traceEvents: events })) }]);
+  await says(visit.page.locator(".sl-notes").first(), /4 events, 0 dropped, 4 slices/);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
+  const told = fields(readFileSync(await download.path())).map(([, packet]) => one(fields(packet), 11)).filter(Boolean).map(fields);
+  const flows = told.filter((event) => one(event, 9) === 1n).map((event) => [Buffer.from(one(event, 23)).toString(), one(event, 47) ?? null]);
+  assert.deepEqual(flows, [["cudaLaunchKernel", 7n], ["a", 7n], ["b", null], ["c", null]]);
   await visit.close();
 });
 

@@ -692,7 +692,7 @@ test("the table for screen readers is around what is selected, and says of how m
   const trace = { traceEvents: Array.from({ length: 30_400 }, (_, k) => kernel(k)) };
   const visit = await room.chromium.open(await harness.viewed(room.files, "many.html", room.files.write("many.json", JSON.stringify(trace))), { width: 1600 });
   const canvas = await harness.ready(visit.page);
-  const [caption, rows] = [visit.page.locator(".sl-mirror caption"), visit.page.locator(".sl-mirror tbody tr")];
+  const [caption, rows] = [visit.page.locator(".sl-mirror caption"), visit.page.locator(".sl-mirror tbody td")];
   const told = () => rows.allTextContents();
   const chosen = () => visit.page.locator(".sl-mirror [aria-selected=true]").allTextContents();
   await harness.eventually(async () => (await rows.count()) === 60, "not as many rows as there may be");

@@ -691,7 +691,7 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   await visit.page.locator("[data-step=first]").click();
   await harness.eventually(() => card.isVisible(), "no state after a step");
   // The table for screen readers, brought up to date once all is at rest, keeps to its own place.
-  await harness.eventually(async () => (await visit.page.locator(".sl-mirror tbody tr").count()) > 3, "the table is empty");
+  await harness.eventually(async () => (await visit.page.locator(".sl-mirror tbody td").count()) > 3, "the table is empty");
   await new Promise((wake) => setTimeout(wake, 600));
   assert.equal(await card.locator("td:only-child").count(), 0, await card.innerText());
   for (let i = 0; i < 12; i += 1) {

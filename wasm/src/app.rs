@@ -24,6 +24,7 @@
 mod engines;
 mod export;
 pub mod filter;
+mod grid;
 mod orders;
 mod steps;
 mod tools;
@@ -42,6 +43,7 @@ use crate::text;
 use crate::theme::Theme;
 use crate::timeline::{self, Frame, Overlay, RULER, Timeline, links};
 use crate::view::TimeView;
+pub use grid::{Grid, GridLane};
 pub use steps::{BufferState, Queue, State};
 pub use totals::{InUse, Total, Totals};
 

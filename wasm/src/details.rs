@@ -282,15 +282,20 @@ fn said(args: &str, name: &str) -> Option<serde_json::Value> {
 
 /// The rate that these arguments say, in bytes per nanosecond.
 fn recorded(args: &str) -> Option<f64> {
-    // Its member is found in the text: a range is asked for the rates of a hundred thousand copies. Within a text quotes are
-    // escaped, so that what is quoted and has a colon behind it is a name.
-    let quoted = format!("\"{BANDWIDTH}\"");
+    stated(args, BANDWIDTH)?.as_f64().filter(|rate| *rate > 0.0 && rate.is_finite())
+}
+
+/// The number or the like that these arguments have under a name.
+///
+/// Its member is found in the text: a hundred thousand copies are asked for it. Within a text quotes are escaped, so that what is
+/// quoted and has a colon behind it is a name.
+pub(crate) fn stated(args: &str, name: &str) -> Option<serde_json::Value> {
+    let quoted = format!("\"{name}\"");
     let value = |at: usize| args[at + quoted.len()..].trim_start().strip_prefix(':').map(str::trim_start);
     let value = args.match_indices(&quoted).filter_map(|(at, _)| value(at)).last()?;
     let number = value.split(|c: char| c == ',' || c == '}' || c.is_whitespace()).next()?;
     // By the reader of JSON: that of numbers alone would be some kilobytes of the module more.
-    let rate = serde_json::from_str::<serde_json::Value>(number).ok()?.as_f64()?;
-    (rate > 0.0 && rate.is_finite()).then_some(rate)
+    serde_json::from_str(number).ok()
 }
 
 /// Nanoseconds in which a slice moved its bytes: by the rate that its file says, which knows the length better than one that is

@@ -4,9 +4,9 @@ use spanlift::trace::{Kind, Slice, Trace};
 
 use crate::color::Color;
 use crate::rows::Rows;
-use crate::scene::{Rect, Scene, Text};
+use crate::scene::{Anchor, Rect, Scene, Text};
 use crate::text;
-use crate::theme::{Look, Theme, kind_name};
+use crate::theme::{Look, Theme, kind_letter, kind_name};
 
 /// Every kind, in the order of legends.
 pub const KINDS: [Kind; 17] = [
@@ -36,6 +36,8 @@ pub struct Entry {
     pub look: Look,
     /// What it means.
     pub name: &'static str,
+    /// The letter that slices of it have.
+    pub letter: Option<&'static str>,
 }
 
 /// Swatches for what occurs in the traces.
@@ -56,10 +58,12 @@ pub fn entries<'t>(traces: impl IntoIterator<Item = &'t Trace>, theme: &Theme) -
         }
     }
     let kinds = KINDS.iter().zip(seen).filter(|(_, seen)| *seen);
-    let mut list: Vec<Entry> =
-        kinds.map(|(&kind, _)| Entry { look: theme.look(kind, 0), name: kind_name(kind) }).collect();
+    let entry =
+        |&kind: &Kind| Entry { look: theme.look(kind, 0), name: kind_name(kind), letter: kind_letter(kind) };
+    let mut list: Vec<Entry> = kinds.map(|(kind, _)| entry(kind)).collect();
     if pageable {
-        list.push(Entry { look: theme.look(Kind::OtherCopy, Slice::PAGEABLE), name: "pageable memory" });
+        let look = theme.look(Kind::OtherCopy, Slice::PAGEABLE);
+        list.push(Entry { look, name: "pageable memory", letter: None });
     }
     list
 }
@@ -70,11 +74,15 @@ pub fn of_memory(rows: &Rows, theme: &Theme) -> Vec<Entry> {
         return Vec::new();
     }
     let around = theme.dim.toward(theme.lane, 35);
-    let look = |fill: Color, outline| Look { fill, pattern: None, outline };
+    let entry = |name, fill: Color, outline| Entry {
+        look: Look { fill, pattern: None, outline },
+        name,
+        letter: None,
+    };
     vec![
-        Entry { look: look(theme.panel, Some(around)), name: "buffer" },
-        Entry { look: look(theme.dim, None), name: "bytes written" },
-        Entry { look: look(theme.dim.toward(theme.panel, 65), Some(theme.dim)), name: "bytes read" },
+        entry("buffer", theme.panel, Some(around)),
+        entry("bytes written", theme.dim, None),
+        entry("bytes read", theme.dim.toward(theme.panel, 65), Some(theme.dim)),
     ]
 }
 
@@ -92,6 +100,10 @@ pub fn scene(entries: &[Entry], width: f64, theme: &Theme) -> Scene {
             y += ROW;
         }
         scene.add(Rect::with_look(x, y + 4.0, 14.0, 12.0, entry.look).rounded(2.0));
+        if let Some(letter) = entry.letter {
+            let ink = entry.look.fill.ink();
+            scene.add(Text::new(x + 7.0, y + 10.0, SIZE - 2.0, ink, letter).anchored(Anchor::Middle).bold());
+        }
         scene.add(Text::new(x + 20.0, y + 10.0, SIZE, theme.dim, entry.name));
         x += w + 14.0;
         scene.height = y + ROW;

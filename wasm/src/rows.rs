@@ -5,6 +5,7 @@
 
 mod arrows;
 mod counters;
+mod engines;
 #[cfg(not(target_arch = "wasm32"))]
 mod fewer;
 mod track;
@@ -12,14 +13,14 @@ mod track;
 use std::ops::Range;
 
 use arrows::Arrows;
+use engines::{engines, regrouped};
 use spanlift::ordered::BTreeMap;
-use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, StrId, Trace};
+use spanlift::trace::{FlowKind, Kind, LaneKind, Source, StrId, Trace};
 pub use track::Track;
 pub(crate) use track::{first_where, order, sorted};
 
 use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
-use crate::theme::kind_name;
 
 /// All rows of one trace, in the order in which they are drawn.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -438,60 +439,6 @@ struct Draft {
     is_home: bool,
 }
 
-/// Rows of engines made from the work on streams.
-fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
-    let mut made: Vec<Draft> = Vec::new();
-    for stream in streams {
-        let LaneKind::Stream { dev, .. } = stream.kind else { continue };
-        for &k in &stream.slices {
-            let Some(engine) = engine_of(trace.slices.kind[k as usize]) else { continue };
-            let kind = LaneKind::Engine { dev, engine };
-            match made.iter_mut().find(|d| d.kind == kind) {
-                Some(draft) => draft.slices.push(k),
-                None => {
-                    made.push(Draft { name: engine.name().to_owned(), kind, slices: vec![k], is_home: false })
-                }
-            }
-        }
-    }
-    made.sort_by_key(|d| d.kind);
-    made
-}
-
-/// The engine that does work of a kind.
-fn engine_of(kind: Kind) -> Option<Engine> {
-    match kind {
-        Kind::ToDevice => Some(Engine::ToDevice),
-        Kind::ToHost => Some(Engine::ToHost),
-        Kind::Peer => Some(Engine::Peer),
-        kind if kind.is_device_work() && kind != Kind::HostFn => Some(Engine::Compute),
-        _ => None,
-    }
-}
-
-/// The slices of streams on rows by engine or kind, all of them.
-fn regrouped(trace: &Trace, streams: &[Draft], group: Group) -> Vec<Draft> {
-    let mut made: Vec<(u8, Draft)> = Vec::new();
-    for stream in streams {
-        for &k in &stream.slices {
-            let kind = trace.slices.kind[k as usize];
-            let (key, name) = match (group, engine_of(kind)) {
-                (Group::Engine, Some(engine)) => (engine as u8, engine.name()),
-                (Group::Engine, None) => (u8::MAX, "no engine"),
-                _ => (kind as u8, kind_name(kind)),
-            };
-            let place = made.binary_search_by_key(&key, |(of, _)| *of).unwrap_or_else(|place| {
-                let draft =
-                    Draft { name: name.to_owned(), kind: stream.kind, slices: Vec::new(), is_home: true };
-                made.insert(place, (key, draft));
-                place
-            });
-            made[place].1.slices.push(k);
-        }
-    }
-    made.into_iter().map(|(_, draft)| draft).collect()
-}
-
 /// Puts each slice on the first track that is free when it begins.
 pub(crate) fn tracks(trace: &Trace, slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
@@ -561,8 +508,10 @@ impl Free {
 
 #[cfg(test)]
 mod tests {
+    use super::engines::engine_of;
     use super::*;
     use crate::testing::{crowd, race};
+    use crate::theme::kind_name;
 
     #[test]
     fn sections_stand_in_the_order_of_a_copys_way() {

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::color::Color;
 use crate::text;
 use crate::theme::{Look, Pattern};
+use crate::timeline::NARROW;
 
 /// A picture: its size, its ground and its shapes from back to front.
 #[derive(Debug, Clone, PartialEq)]
@@ -250,6 +251,18 @@ impl Scene {
     /// Adds a shape in front of all others.
     pub fn add(&mut self, shape: impl Into<Shape>) {
         self.shapes.push(shape.into());
+    }
+
+    /// Puts a black line around each slice that has room for one: on paper colours may be greys.
+    pub(crate) fn outline_slices(&mut self) {
+        for shape in &mut self.shapes {
+            if let Shape::Rect(rect) = shape
+                && rect.of != Of::Nothing
+                && NARROW <= rect.w
+            {
+                rect.outline = Some(Stroke::solid(Color::hex(0), 0.75));
+            }
+        }
     }
 
     /// Adds a straight line.

@@ -147,6 +147,9 @@ impl Screen {
             }
         }
         let mut scene = self.drawn();
+        if width.is_some() {
+            scene.outline_slices();
+        }
         let end = either!(self, app => app.end()) - self.scroll();
         scene.height = scene.height.min(end.max(1.0));
         if let Screen::Memory(app) = self
@@ -244,6 +247,10 @@ mod tests {
     use spanlift::memory::MoveKind;
 
     use super::*;
+    use crate::color::Color;
+    use crate::scene::{Of, Shape, Stroke};
+
+    const NONE: Stroke = Stroke::solid(Color::hex(0xFF_FF_FF), 0.0);
 
     #[test]
     fn a_picture_on_another_width_leaves_what_is_on_screen_as_it_is() {
@@ -262,6 +269,19 @@ mod tests {
                 let picture = screen.picture(Some(700.0), Theme::LIGHT);
                 assert_eq!((picture.width, picture.ground), (700.0, Theme::LIGHT.ground));
                 assert!(picture.height <= height, "{}", picture.height);
+                // On paper what has room for it has a black line around it, and only there.
+                let lines = |scene: &Scene| -> Vec<bool> {
+                    let slices = scene.shapes.iter().filter_map(|shape| match shape {
+                        Shape::Rect(rect) if rect.of != Of::Nothing && 5.0 <= rect.w => {
+                            rect.outline.or(Some(NONE))
+                        }
+                        _ => None,
+                    });
+                    slices.map(|line| line.color == Color::hex(0) && line.width > 0.0).collect()
+                };
+                assert!(lines(&picture).iter().all(|is_black| *is_black));
+                assert!(picture.shapes.is_empty() || !lines(&before).contains(&true));
+                assert!(screen.time().is_none() || height < 900.0 || !lines(&picture).is_empty());
                 assert!(
                     height < 900.0 || picture.height < 700.0,
                     "room below the last row: {}",

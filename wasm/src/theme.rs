@@ -2,7 +2,7 @@
 //!
 //! | what | hue | and |
 //! |---|---|---|
-//! | host to device, device to host, within a device, between devices | blue, vermilion, green, purple | - |
+//! | host to device, device to host, within a device, between devices | blue, vermilion, green, purple | a letter: D, H, W, B |
 //! | memset, kernel, communication | grey, sky, orange | - |
 //! | an event's record | yellow | dark outline |
 //! | a stream waits | pale yellow | dots, dark outline |
@@ -198,6 +198,17 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::Sync => "synchronisation",
         Kind::Annotation => "annotation",
         Kind::Other => "other",
+    }
+}
+
+/// The letter of a copy's direction, for those who cannot go by its hue.
+pub fn kind_letter(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::ToDevice => Some("D"),
+        Kind::ToHost => Some("H"),
+        Kind::WithinDevice => Some("W"),
+        Kind::Peer => Some("B"),
+        _ => None,
     }
 }
 

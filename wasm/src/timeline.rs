@@ -20,7 +20,7 @@ use crate::lod::{self, Piece};
 use crate::rows::{Row, Rows};
 use crate::scene::{Anchor, Of, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
-use crate::theme::Theme;
+use crate::theme::{Theme, kind_letter};
 use crate::view::TimeView;
 
 /// Height of the ruler.
@@ -39,6 +39,8 @@ const LABEL: f64 = 11.0;
 const TICK: f64 = 11.0;
 /// A slice of fewer pixels has no room for a line around it.
 pub(crate) const NARROW: f64 = 5.0;
+/// A copy as wide as this has the letter of its direction.
+const LETTER: f64 = 16.0;
 
 /// Where everything of a timeline stands: a name column, a plot, and each row's place in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -303,21 +305,29 @@ impl Timeline<'_> {
             rect.radius = 2.0;
         }
         scene.add(rect);
-        if let Of::Slice(k) = piece.of
-            && let Some(label) = self.label(k, lane, w - 12.0)
-        {
-            let text = Text::new(x + 6.0, top + height / 2.0, LABEL, look.fill.ink(), label);
+        let Of::Slice(_) = piece.of else { return };
+        let kind = self.trace.slices.kind[k];
+        let mut at = x + 6.0;
+        let mut write = |text: Text| {
             let mut color = look.fill.ink();
             if look.pattern.is_some() {
                 let (x0, _, x1, _) = text.bounds();
                 scene.add(
                     Rect::filled(x0 - 3.0, top + 3.0, x1 - x0 + 6.0, height - 6.0, look.fill).rounded(2.0),
                 );
-                if self.trace.slices.kind[k as usize] == Kind::Wait {
+                if kind == Kind::Wait {
                     color = self.theme.dim;
                 }
             }
             scene.add(Text { color, ..text });
+        };
+        let text = |at: f64, text: String| Text::new(at, top + height / 2.0, LABEL, look.fill.ink(), text);
+        if let Some(letter) = kind_letter(kind).filter(|_| LETTER <= w) {
+            write(text(x + LETTER / 2.0 + 1.0, letter.to_owned()).anchored(Anchor::Middle).bold());
+            at = x + LETTER + 1.0;
+        }
+        if let Some(label) = self.label(piece.face, lane, x + w - 6.0 - at) {
+            write(text(at, label));
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Tools {
     /// What slices are called, and which of these each is; made by the first search.
     called: OnceCell<(Vec<Called>, Vec<u32>)>,
     /// The rates of the fastest copies of engines; made by the first range.
-    pub(super) peaks: OnceCell<Vec<(LaneKind, f64)>>,
+    pub(super) peaks: OnceCell<Vec<(LaneKind, String, f64)>>,
     /// All slices in the order of time; made by the first search.
     by_time: OnceCell<Vec<u32>>,
     /// The totals that were made last, and what they are about.

@@ -4,6 +4,7 @@ use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Slice, StrId};
 
 use super::App;
 use crate::details;
+use crate::rows::Row;
 
 /// Ticks of a clock after which a length says how fast a copy was.
 const FEW: i64 = 50;
@@ -78,7 +79,7 @@ impl App {
             if !self.is_chosen(r) {
                 continue;
             }
-            let peak = self.peak(row.kind);
+            let peak = self.peak(row);
             let (mut n, mut busy, mut moved) = (0, Vec::new(), 0i128);
             for track in &row.tracks {
                 // Starts and ends both ascend on a track.
@@ -154,23 +155,23 @@ impl App {
 
     /// The rate of the fastest copy of such an engine in the whole trace, in bytes per nanosecond: of those that are long enough for its
     /// clock, or whose rate the file says.
-    fn peak(&self, engine: LaneKind) -> Option<f64> {
+    fn peak(&self, engine: &Row) -> Option<f64> {
         let is_copies =
             |kind: LaneKind| matches!(kind, LaneKind::Engine { engine, .. } if engine != Engine::Compute);
-        if !is_copies(engine) {
+        if !is_copies(engine.kind) {
             return None;
         }
         let found = self.tools.peaks.get_or_init(|| {
-            let mut found: Vec<(LaneKind, f64)> = Vec::new();
+            let mut found: Vec<(LaneKind, String, f64)> = Vec::new();
             for row in self.model.rows.by_stream().rows.iter().filter(|row| is_copies(row.kind)) {
                 let rates = row.tracks.iter().flat_map(|track| &track.slices).filter_map(|&k| self.rate(k));
-                found.push((row.kind, rates.fold(0.0, f64::max)));
+                found.push((row.kind, row.name.clone(), rates.fold(0.0, f64::max)));
             }
             found
         });
-        let of_engine =
-            found.iter().filter(|(kind, rate)| *kind == engine && 0.0 < *rate).map(|(_, rate)| *rate);
-        of_engine.reduce(f64::max)
+        let is_it = |(kind, name): (LaneKind, &str)| kind == engine.kind && name == engine.name;
+        let of_engine = found.iter().filter(|(kind, name, rate)| is_it((*kind, name)) && 0.0 < *rate);
+        of_engine.map(|(_, _, rate)| *rate).reduce(f64::max)
     }
 
     /// The rate of such a copy.

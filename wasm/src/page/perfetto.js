@@ -1,7 +1,8 @@
 // Slices as Perfetto reads them: a trace of packets in the form of protocol buffers.
 
 /**
- * What writes the fields of a message by their numbers: fields and text with their length, all else as a number of up to 64 bits.
+ * What writes the fields of a message by their numbers: fields and text with their length, eight bytes as they are, all else as a
+ * number of up to 64 bits.
  * From the end, so that a length is known where it is to stand; the bytes are there until the next message.
  */
 const writing = () => {
@@ -31,13 +32,17 @@ const writing = () => {
       const [field, value] = fields[k];
       const end = at;
       const isNumber = typeof value === "number" || typeof value === "bigint";
+      const isFixed = value instanceof Uint8Array;
       if (isNumber) number(value);
-      else {
+      else if (isFixed) {
+        at -= 8;
+        if (at >= 0) room.set(value, at);
+      } else {
         if (typeof value === "string") text(value);
         else write(value);
         number(end - at);
       }
-      number(field * 8 + (isNumber ? 0 : 2));
+      number(field * 8 + (isNumber ? 0 : isFixed ? 1 : 2));
     }
   };
   const message = (fields) => {
@@ -128,7 +133,10 @@ const perfetto = async (csv) => {
     ended(open, start, id);
     const said = [["bytes", bytes], ["memory", memory], ["correlation", correlation], ["command", command]].filter(([, value]) => value);
     const notes = said.map(([what, value]) => [4, [[10, what], /^\d+$/.test(value) ? [3, exact(value)] : [6, value]]]);
-    event(start, 1, id, [22, kind], [23, name], ...notes);
+    // What belongs together, as a call and its work, is joined by arrows; profilers write 0 where nothing is joined.
+    const flow = correlation === "0" ? "" : correlation || command;
+    const flows = flow ? [[47, new Uint8Array(new BigUint64Array([BigInt(flow)]).buffer)]] : [];
+    event(start, 1, id, [22, kind], [23, name], ...notes, ...flows);
     open.push(end);
   }
   for (const beside of tracks.values()) for (const { open, id } of beside) ended(open, null, id);

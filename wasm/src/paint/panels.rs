@@ -3,34 +3,27 @@
 //! Everything that a file says is set as text, never as markup.
 
 use spanlift::hazard::Mode;
-use spanlift::program::Region;
-use spanlift::text::grouped;
 use spanlift::trace::Source;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, HtmlElement, HtmlSelectElement};
 
-use crate::app::App;
+use crate::app::{App, Grid};
 use crate::details::Details;
 use crate::finding::LISTED;
 use crate::legend;
-use crate::lifetimes;
 use crate::listing::Listing;
+use crate::overview;
 use crate::paint::Canvas;
-use crate::rows::{Rows, Track};
 use crate::scene::Scene;
 use crate::screen::Screen;
 use crate::text;
 use crate::theme::Theme;
 use crate::timeline;
-use crate::{lod, overview};
 
 /// Height of a line of the program, as the style sheet has it.
 const LINE: f64 = 20.0;
 /// More items than this are chosen from a list.
 const BUTTONS: usize = 8;
-/// Rows of the table at most.
-const TABLE: usize = 60;
-
 /// The elements that change.
 pub(crate) struct Panels {
     pub(crate) root: HtmlElement,
@@ -522,62 +515,23 @@ impl Panels {
         }
     }
 
-    /// The slices of the selected lane that are on screen, as a table for screen readers.
+    /// The lanes on screen and the slices of one of them, for screen readers.
     pub(crate) fn table(&self, app: &App) {
-        let (view, model, range) = (app.view(), &app.model, app.on_screen());
-        let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
-        // Without any lane that is said: what stands there is of another item.
-        let at = row.map_or(0, |(row, _)| row as usize);
-        let (row, name) = (model.rows.rows.get(at), model.rows.called(at));
-        let name = name.as_deref().unwrap_or("no lane");
+        let Grid { caption, lanes } = app.grid();
+        self.part(".sl-mirror caption").set_text_content(Some(&caption));
         let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
-        // In order of time, and of many those around the selected one.
-        let is_selected = |track: &Track, piece: &lod::Piece| {
-            app.selected().is_some_and(|k| piece.holds(&model.trace, track, k))
-        };
-        let mut pieces: Vec<(lod::Piece, bool)> = Vec::new();
-        for track in row.iter().flat_map(|row| &row.tracks) {
-            let drawn = lod::pieces(&model.trace, track, &view).into_iter();
-            pieces.extend(drawn.map(|piece| (piece, is_selected(track, &piece))));
-        }
-        pieces.sort_by_key(|(piece, _)| model.trace.slices.start[piece.face as usize]);
-        let selected = pieces.iter().position(|&(_, is_selected)| is_selected);
-        let first = selected.map_or(0, |at| at.saturating_sub(TABLE / 2));
-        let first = first.min(pieces.len().saturating_sub(TABLE));
-        let left = match pieces.len().saturating_sub(TABLE) {
-            0 => String::new(),
-            n => format!(", without {}", text::count(n, "other")),
-        };
-        self.part(".sl-mirror caption").set_text_content(Some(&format!("{name}, {range}{left}")));
-        let line = |words: &str, is_selected: bool| {
+        for lane in lanes {
             let line = self.element("tr", "", "");
-            set(&line, "aria-selected", if is_selected { "true" } else { "false" });
-            append(&line, &self.element("td", "", words));
-            append(&body, &line);
-        };
-        let mut is_empty = true;
-        for &(piece, is_selected) in pieces.iter().skip(first).take(TABLE) {
-            // Of those drawn as one the selected slice is told, if it is there.
-            let told = app.selected().filter(|_| is_selected).unwrap_or(piece.face);
-            line(&model.piece(&piece, told), is_selected);
-            is_empty = false;
-        }
-        // A grid without a row is none to a screen reader, and silence says less.
-        if is_empty {
-            line("nothing here", false);
-        }
-        let touched = app.selected_command().and_then(|c| model.trace.program.as_ref()?.commands().get(c));
-        for row in &model.rows.rows {
-            for block in row.memory.iter().flat_map(|place| &place.blocks).take(TABLE) {
-                let here = |(region, _): &(&Region, bool)| region.buffer == block.buffer;
-                let is_touched =
-                    touched.is_some_and(|command| lifetimes::touched(&command.op).iter().any(here));
-                line(
-                    &format!("{} on {}, {}", block.name, row.name, block.told(&model.trace, &model.rows)),
-                    is_touched,
-                );
+            let name = self.element("th", "", &lane.name);
+            set(&name, "scope", "row");
+            append(&line, &name);
+            for (words, is_selected) in lane.cells {
+                let cell = self.element("td", "", &words);
+                set(&cell, "aria-selected", if is_selected { "true" } else { "false" });
+                append(&line, &cell);
             }
+            append(&body, &line);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rows::Shown;
+use crate::scene::Face;
 use crate::testing::{Random, crowd, golden, hang, race, texts_keep_apart};
 
 fn finding() -> Finding {
@@ -354,4 +355,40 @@ fn no_arrow_from_a_call_to_its_work_runs_back_in_time() {
     let curves: Vec<_> = curves.collect();
     assert!(curves.len() >= launches.len(), "{curves:?}");
     assert!(curves.iter().all(|(from, to)| from <= to), "{curves:?}");
+}
+
+/// No two kinds of copies differ in hue alone, whether their memory is pageable or not.
+#[test]
+fn every_copy_with_room_for_it_has_the_letter_of_its_direction() {
+    let letters = [(Kind::ToDevice, "D"), (Kind::ToHost, "H"), (Kind::WithinDevice, "W"), (Kind::Peer, "B")];
+    let mut seen = [false; 4];
+    for seed in 0..20 {
+        let trace = crowd(seed, 60);
+        let scene = scene(&trace, &TimelineOptions { width: 3000.0, ..TimelineOptions::default() });
+        for (n, shape) in scene.shapes.iter().enumerate() {
+            let Shape::Rect(Rect { of: Of::Slice(k), x, y, w, h, .. }) = shape else { continue };
+            // With a ground where it stands on a pattern; up to the next slice.
+            let rest = scene.shapes[n + 1..].iter();
+            let own = rest
+                .take_while(|shape| !matches!(shape, Shape::Rect(rect) if rect.of != Of::Nothing))
+                .take(3);
+            let first =
+                own.filter_map(|shape| if let Shape::Text(text) = shape { Some(text) } else { None }).next();
+            let kind = letters.iter().position(|(kind, _)| *kind == trace.slices.kind[*k as usize]);
+            let letter = kind.map(|at| letters[at].1).filter(|_| 16.0 <= *w);
+            let found = first.filter(|text| text.face == Face::Bold && text.anchor == Anchor::Middle);
+            assert_eq!(found.map(|text| &*text.text), letter, "seed {seed}: slice {k} of {w}");
+            if let (Some(text), Some(at)) = (found, kind) {
+                let (x0, y0, x1, y1) = text.bounds();
+                assert!(
+                    *x < x0 && x1 < x + w && *y <= y0 && y1 <= y + h,
+                    "seed {seed}: {text:?} in {x} {y} {w} {h}"
+                );
+                seen[at] = true;
+            }
+        }
+    }
+    // No other kind is in these.
+    assert_eq!(seen[..2], [true; 2]);
+    assert_eq!(letters.map(|(kind, _)| kind_letter(kind)), letters.map(|(_, letter)| Some(letter)));
 }
