@@ -321,11 +321,14 @@ fn why_an_allocation_failed_is_told_by_what_was_left() {
     assert!(limited.ends_with("for 1 of them the device had as much left, in one piece"), "{limited}");
 }
 
+/// A segment's bytes and stream, and where its blocks lie.
+type Made<'a> = (i64, i64, &'a [(i64, i64)]);
+
 /// Beside every block taken out by itself: free pieces of a segment with the block between them, and another piece for the block.
 #[test]
 fn a_block_in_the_way_of_a_failed_allocation_is_named() {
     // Segments of these sizes and streams, in which blocks lie at these places; what is asked for, on stream 0.
-    let told = |segments: &[(i64, i64, &[(i64, i64)])], size: i64| {
+    let told = |segments: &[Made<'_>], size: i64| {
         let mut writer = Writer::default();
         writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
         let base = |n: usize| (i64::try_from(n).unwrap() + 1) << 24;
@@ -361,7 +364,7 @@ fn a_block_in_the_way_of_a_failed_allocation_is_named() {
     };
     let named = "; it would fit if the block of 100 B were elsewhere";
     // 300 and 300 beside 100, and 200 elsewhere: 700 fit, and 701 don't.
-    let two: &[(i64, i64, &[(i64, i64)])] = &[(700, 0, &[(300, 100)]), (500, 0, &[(0, 300)])];
+    let two: &[Made<'_>] = &[(700, 0, &[(300, 100)]), (500, 0, &[(0, 300)])];
     assert_eq!(told(two, 700), named);
     assert_eq!(told(two, 701), "");
     // Nowhere to go to: what is beside it would be taken.
