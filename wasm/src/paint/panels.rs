@@ -3,6 +3,7 @@
 //! Everything that a file says is set as text, never as markup.
 
 use spanlift::hazard::Mode;
+use spanlift::text::grouped;
 use spanlift::trace::Source;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, HtmlElement, HtmlSelectElement};
