@@ -41,6 +41,7 @@
 //! | see two orders that show a race, or go through all of them | [`explore::witness()`], [`explore::explore()`] |
 //! | know how long it takes, and why | [`sim::run()`], [`machine::Machine`] |
 //! | rank ways to transfer, ask what a change would save, fit a machine to measurements | [`advise`], [`advise::whatif`], [`advise::fit()`] |
+//! | write transfers that the types keep safe, and try them without a device | [`simulated`] |
 //! | know which bytes strided views share, and move tensors with their aliasing | [`memory::Layout`], [`memory::Module`], [`memory::Span`] |
 //! | compose linear operators over devices, and solve with them | [`op`], [`op::Operator`], [`plan::Solver`] |
 //! | turn an expression or a move into a program | [`op::Operator::plan`], [`plan::lower`] |
@@ -65,6 +66,7 @@ pub mod ordered;
 pub mod plan;
 pub mod program;
 pub mod sim;
+pub mod simulated;
 mod splitmix;
 pub mod text;
 pub mod trace;

@@ -16,6 +16,7 @@ mod pipelines;
 mod safety;
 mod scattered;
 mod shortage;
+mod simulated;
 mod stopped;
 mod threads;
 mod transfers;

@@ -1,5 +1,7 @@
 //! What must not compile: each file of `misuse/` is compiled against the engine, and the compiler must refuse it with the
 //! code that stands behind `//~`, on that line and on no other. A control says that the harness would see a success.
+//!
+//! The simulated engine has the same interface: what it has of it must refuse the same on the same lines.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,18 +22,25 @@ fn library(deps: &Path, name: &str) -> PathBuf {
     of_name.max_by_key(written).expect("the library that the test was built with")
 }
 
-/// Errors of a file as line and code.
-fn errors(file: &Path) -> BTreeSet<(u64, String)> {
+/// Where the two engines have their interface.
+const INTERFACES: [&str; 2] = ["spanlift_native::engine", "spanlift::simulated"];
+
+/// Errors of a file as line and code, with that interface.
+fn errors(file: &Path, interface: &str) -> BTreeSet<(u64, String)> {
     let program = std::env::current_exe().expect("a test knows its program");
     let deps = program.parent().expect("it lies in a folder");
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "--error-format", "json"]);
     rustc.arg("-L").arg(format!("dependency={}", deps.display()));
-    rustc.arg("--extern").arg(format!("spanlift_native={}", library(deps, "spanlift_native").display()));
-    let name = file.file_stem().expect("a file").to_string_lossy().into_owned();
+    let package = interface.split("::").next().unwrap_or_default();
+    rustc.arg("--extern").arg(format!("{package}={}", library(deps, package).display()));
+    let name = format!("{package}-{}", file.file_stem().expect("a file").to_string_lossy());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("misuse");
     std::fs::create_dir_all(&folder).expect("a folder");
-    rustc.arg("-o").arg(folder.join(format!("{name}.rmeta"))).arg(file);
+    let source = std::fs::read_to_string(file).expect("it is there").replace(INTERFACES[0], interface);
+    let case = folder.join(format!("{name}.rs"));
+    std::fs::write(&case, source).expect("it is written");
+    rustc.arg("--crate-name").arg("case").arg("-o").arg(folder.join(format!("{name}.rmeta"))).arg(case);
     let said = rustc.output().expect("the compiler that built the test");
     let lines = String::from_utf8_lossy(&said.stderr).into_owned();
     let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -61,12 +70,17 @@ fn misuse_does_not_compile() {
     let files = std::fs::read_dir(folder).expect("the cases").map(|f| f.expect("a file").path());
     let files: BTreeSet<PathBuf> = files.collect();
     assert!(files.len() >= 12, "{} cases", files.len());
-    let wrong: Vec<String> = files
-        .iter()
-        .filter_map(|file| {
-            let (told, found) = (told(file), errors(file));
+    let both = files.iter().flat_map(|file| {
+        // Lists of copies are the device's alone.
+        let is_of_both = !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("list_"));
+        INTERFACES[..1 + usize::from(is_of_both)].iter().map(move |interface| (file, *interface))
+    });
+    let wrong: Vec<String> = both
+        .filter_map(|(file, interface)| {
+            let (told, found) = (told(file), errors(file, interface));
             assert_eq!(told.is_empty(), file.ends_with("control_scope.rs"), "{}", file.display());
-            (told != found).then(|| format!("{}: {told:?} expected, {found:?} found", file.display()))
+            let case = format!("{} with {interface}", file.display());
+            (told != found).then(|| format!("{case}: {told:?} expected, {found:?} found"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

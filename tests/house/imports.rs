@@ -6,8 +6,24 @@ use crate::lexer::{Token, tokens};
 
 /// The rooms of `core`; each may use those that stand before it.
 const ORDER: &[&str] = &[
-    "units", "text", "id", "ordered", "error", "json", "splitmix", "memory", "program", "machine", "trace",
-    "hazard", "sim", "explore", "op", "plan", "advise",
+    "units",
+    "text",
+    "id",
+    "ordered",
+    "error",
+    "json",
+    "splitmix",
+    "memory",
+    "program",
+    "machine",
+    "trace",
+    "hazard",
+    "sim",
+    "simulated",
+    "explore",
+    "op",
+    "plan",
+    "advise",
 ];
 
 /// Pairs that the order alone would allow: the first must not use the second, and why.

@@ -51,7 +51,7 @@ impl<T> Table<T> {
 
     /// `word` with a number that nothing has: how many names there are, or the next that is free. No name goes away, so none is
     /// looked at twice.
-    pub(super) fn unused(&mut self, word: &str) -> String {
+    pub(crate) fn unused(&mut self, word: &str) -> String {
         self.tried = self.tried.max(self.names.len());
         loop {
             let name = format!("{word}{}", self.tried);
