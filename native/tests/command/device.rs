@@ -119,8 +119,6 @@ fn what_a_device_does_not_do_is_said_in_one_line() {
             &["run", "p.json", "--on", "cuda:0", "--machine", "tutorial-ci"],
             "error: --on cuda:0: runs the program itself",
         ),
-        (&["run", "p.json", "--record", "r.txt"], "error: --record: only a run on a device"),
-        (&["run", "p.json", "--on", "cpu", "--record", "r.txt"], "error: --record: only a run on a device"),
         (&["run", "p.json", "--on", "cuda:0", "--record", "p.json"], "error: p.json: "),
         (&["tour", "--on", "cuda:5"], "error: --on cuda:5: there is no such device"),
     ];

@@ -23,6 +23,7 @@ mod memory;
 mod nsight;
 mod operators;
 mod probe;
+mod record;
 mod run;
 mod sweep;
 mod tables;

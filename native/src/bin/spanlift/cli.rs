@@ -149,8 +149,9 @@ pub(crate) struct RunArgs {
     /// What runs it: sim, cpu or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     pub(crate) on: On,
-    /// Write what was issued to a device as a program: text, or JSON by its name
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "machine", "what_if", "replay"])]
+    /// Write the program that was carried out, text, or JSON by its name: an operator's plan, the changed program of
+    /// --what-if, and of a device what was issued to it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "replay"])]
     pub(crate) record: Option<PathBuf>,
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]

@@ -123,6 +123,14 @@ pub(crate) fn own(program: &Program) -> Option<Machine> {
     program.machine.as_deref().and_then(Machine::builtin)
 }
 
+/// The machine that a program names once it was simulated on `on`: that one, where it comes with spanlift and is not what the
+/// program is simulated on by itself, so that it takes as long when it is read again.
+pub(crate) fn to_name(program: &Program, on: &Machine) -> Option<String> {
+    let own = program.machine.as_deref().unwrap_or(USUAL);
+    let is_other = own != on.name && Machine::builtin(&on.name).as_ref() == Some(on);
+    if is_other { Some(on.name.clone()) } else { program.machine.clone() }
+}
+
 /// The machine for a call that says nothing, or says this.
 ///
 /// # Errors

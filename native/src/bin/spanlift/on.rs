@@ -1,5 +1,7 @@
 //! `spanlift run --on cpu` and `--on cuda:N`: programs that really run.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::op::Array;
@@ -18,9 +20,6 @@ use crate::{End, input, output};
 /// Runs a program on this machine's memory.
 pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out) -> Result<End, Fail> {
     only_itself(args, "--on cpu")?;
-    if args.record.is_some() {
-        return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
-    }
     let fed = fed(written, place)?;
     let program = fed.as_ref().map_or(&written.program, Plan::program);
     let report =
@@ -33,6 +32,9 @@ pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out)
     let spanlift_native::cpu::Run { mut trace, end, marks, reads, finals, n_unknown, n_empty } = ran;
     written.name_lanes(&mut trace);
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
+    if let Some(path) = &args.record {
+        record_of(path, program.clone(), written)?;
+    }
     warn(place, program, &report);
     let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
     tell(args, program, &run, (report.verdict(), "cpu", [n_unknown, n_empty]), (None, operator), out)
@@ -59,9 +61,6 @@ pub(crate) fn cuda(
 ) -> Result<End, Fail> {
     let on = format!("--on cuda:{first}");
     only_itself(args, &on)?;
-    if let Some(path) = &args.record {
-        output::is_free(path)?;
-    }
     let driver = driver(first, &on)?;
     let fed = fed(written, place)?;
     let program = fed.as_ref().map_or(&written.program, Plan::program);
@@ -84,9 +83,7 @@ pub(crate) fn cuda(
     let cuda::Run { trace, clock, end, marks, reads, finals, issued } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     if let Some(path) = &args.record {
-        let is_json = output::ends_in(&output::unpacked(path), "json");
-        let recorded = if is_json { issued.to_json() } else { issued.to_text() };
-        output::write(path, recorded.as_bytes())?;
+        record_of(path, issued, written)?;
     }
     let name = format!("cuda:{first}");
     let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
@@ -117,10 +114,46 @@ fn only_itself(args: &RunArgs, on: &str) -> Result<(), Fail> {
         let why = "runs the program itself, in one order; machines, schedules and changes are for --on sim";
         return Err(Fail::at(on, why));
     }
-    match &args.trace {
-        Some(path) => output::is_free(path),
-        None => Ok(()),
+    are_free(args)
+}
+
+/// What a run writes beside its report, each by the name that it has there.
+pub(crate) fn outputs(args: &RunArgs) -> [(&'static str, &Option<PathBuf>); 2] {
+    [("trace", &args.trace), ("record", &args.record)]
+}
+
+/// Whether all of it has a place.
+///
+/// # Errors
+/// As [`output::is_free`].
+pub(crate) fn are_free(args: &RunArgs) -> Result<(), Fail> {
+    outputs(args).into_iter().filter_map(|(_, path)| path.as_deref()).try_for_each(output::is_free)
+}
+
+/// Tells where it is, in lines.
+pub(crate) fn tell_outputs(args: &RunArgs, out: &mut Out) {
+    for (name, path) in outputs(args) {
+        if let Some(path) = path {
+            out.line(&format!("\n{name} written to {}", say::written(path)));
+        }
     }
+}
+
+/// Writes a program that was carried out for what was written: title and machine are of that.
+fn record_of(path: &Path, mut program: Program, written: &Written) -> Result<(), Fail> {
+    program.title.clone_from(&written.program.title);
+    program.machine.clone_from(&written.program.machine);
+    record(path, &program)
+}
+
+/// Writes a program that was carried out: as JSON where the file is called so, else as text.
+///
+/// # Errors
+/// As [`output::write`].
+pub(crate) fn record(path: &Path, program: &Program) -> Result<(), Fail> {
+    let is_json = output::ends_in(&output::unpacked(path), "json");
+    let recorded = if is_json { program.to_json() } else { program.to_text() };
+    output::write(path, recorded.as_bytes())
 }
 
 fn failed(place: &str, error: &CpuError) -> Fail {
@@ -143,7 +176,6 @@ fn tell(
         output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
     }
     let lanes = lanes(&run.trace);
-    let written = [("trace", &args.trace), ("record", &args.record)];
     match args.report.format {
         Format::Json => {
             let mut object = object(program, run, &lanes);
@@ -159,7 +191,7 @@ fn tell(
             if let Some(clock) = clock {
                 object["clock"] = json!(clock.to_string());
             }
-            for (name, path) in written {
+            for (name, path) in outputs(args) {
                 object[name] = json!(path.as_ref().map(|path| path.display().to_string()));
             }
             out.json(&object);
@@ -188,11 +220,7 @@ fn tell(
             if let Some(clock) = clock {
                 out.line(&format!("\ntimes of streams: {clock}"));
             }
-            for (name, path) in written {
-                if let Some(path) = path {
-                    out.line(&format!("\n{name} written to {}", say::one_line(&path.display().to_string())));
-                }
-            }
+            tell_outputs(args, out);
         }
     }
     Ok(End::Done)

@@ -109,6 +109,13 @@ fn target(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     if path.as_os_str() == "-" {
         return Err(io::Error::other("reports go to standard output; give a file's name"));
     }
+    // A pipe behind a link, as `/dev/stdout` may be, has no other name.
+    if let Ok(there) = fs::metadata(path)
+        && !there.is_file()
+        && !there.is_dir()
+    {
+        return Ok((path.to_owned(), Some(there)));
+    }
     // A link stays a link: the file that it names is replaced, or made.
     let target = fs::canonicalize(path).unwrap_or_else(|_| named(path));
     match fs::metadata(&target) {

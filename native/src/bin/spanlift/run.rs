@@ -13,6 +13,7 @@ use spanlift_viewer::written::{Applied, Written};
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
+use crate::whatif::Made;
 use crate::{End, check, input, ledger, machine, on, output, schedules, whatif};
 
 /// Hazards warned of at most; `check` tells all.
@@ -31,9 +32,6 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         On::Cuda(first) => return on::cuda(args, first, &written, &place, out),
     }
     let Written { program, operator } = &written;
-    if args.record.is_some() {
-        return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
-    }
     if let Some(how) = args.schedules {
         return schedules::explored(args, how, program, out);
     }
@@ -42,9 +40,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let changes = whatif::read(&args.what_if)?;
     let machine = machine::of_program(args.machine.as_deref(), program, &place)?.machine;
-    if let Some(path) = &args.trace {
-        output::is_free(path)?;
-    }
+    on::are_free(args)?;
     let report = hazard::check(program, Terms::of(Mode::Contract, &machine))
         .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     let mut run = sim::run(program, &machine).map_err(|e| failed(&place, &e))?;
@@ -52,6 +48,14 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let mut made = whatif::make(changes, (program, &machine), &run, report.verdict())?;
     if let Some(made) = &mut made {
         written.name_lanes(&mut made.run.trace);
+    }
+    if let Some(path) = &args.record {
+        let (mut carried_out, on) = match &made {
+            Some(Made { changed, .. }) => (changed.program.clone(), &changed.machine),
+            None => (program.clone(), &machine),
+        };
+        carried_out.machine = machine::to_name(program, on);
+        on::record(path, &carried_out)?;
     }
     if let Some(path) = &args.trace {
         let trace = made.as_ref().map_or(&run.trace, |made| &made.run.trace);
@@ -64,7 +68,9 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             let mut object = object(program, &run, &lanes);
             object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
-            object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
+            for (name, path) in on::outputs(args) {
+                object[name] = json!(path.as_ref().map(|path| path.display().to_string()));
+            }
             if let Some(applied) = operator {
                 object["operator"] = of_operator(applied, None);
             }
@@ -84,9 +90,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
                 Some(made) => made.text(out),
                 None => text(program, &run, &lanes, out),
             }
-            if let Some(path) = &args.trace {
-                out.line(&format!("\ntrace written to {}", say::written(path)));
-            }
+            on::tell_outputs(args, out);
         }
     }
     Ok(End::Done)

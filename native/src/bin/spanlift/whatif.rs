@@ -21,7 +21,8 @@ const MOST_COMMANDS: usize = 8;
 /// The changed run.
 pub(crate) struct Made {
     changes: Vec<WhatIf>,
-    changed: Changed,
+    /// The program and the machine of it.
+    pub(crate) changed: Changed,
     /// What it did.
     pub(crate) run: Run,
     verdicts: [Verdict; 2],
