@@ -182,6 +182,17 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
             assert!((told / (ns * (1.0 + off)) - 1.0).abs() < 1e-6, "{told} {point}");
         }
         assert!(figure("host_free_per_4k") > 0.0 && figure("host_register_per_4k") > 0.0);
+        // What was changed by threads is measured at sizes that fit into the largest copy, and told whether or not it says something.
+        let points = profile["fit"]["changed_read_bw"]["points"].as_array().unwrap();
+        let has_two = spanlift_native::host::read().physical_cores.is_none_or(|n| n <= 2);
+        assert_eq!(points.len() >= 4, has_two, "{points:?}");
+        for pair in points.windows(2) {
+            assert_eq!(
+                2 * pair[0]["bytes"].as_u64().unwrap(),
+                pair[1]["bytes"].as_u64().unwrap(),
+                "{points:?}"
+            );
+        }
     });
 }
 

@@ -3,7 +3,10 @@
 //! Times are those of the host's clock around work that was enqueued as a whole and waited for, the least of some rounds.
 //! Rates and the latency come from a straight line through sizes, `t = lat + n / rate`, weighted so that relative errors
 //! count alike; how far each size lies off its line is told beside it. What cannot be measured without a framework is
-//! left out: the profile's note says whose figures hold for it.
+//! left out: the profile's note says whose figures hold for it. What threads do in caches is left out where the times do not
+//! show it: the profile says why.
+
+mod caches;
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -115,26 +118,36 @@ impl Profile {
 
     fn line(&mut self, name: &str, line: &Line) {
         let points = line.points.iter().map(|(n, t, off)| json!({"bytes": n, "ns": t, "residual": off}));
-        let value = json!({"worst_residual": line.worst(), "points": points.collect::<Vec<_>>()});
-        self.lines.insert(name.to_owned(), value);
+        self.points(name, line.worst(), points.collect());
+    }
+
+    fn points(&mut self, name: &str, worst: f64, points: Vec<Value>) {
+        self.lines.insert(name.to_owned(), json!({"worst_residual": worst, "points": points}));
+    }
+
+    /// Notes why a figure is not there, so that what is assumed holds, and what was measured of it.
+    fn left_out(&mut self, name: &str, why: &str, points: Vec<Value>) {
+        self.lines.insert(name.to_owned(), json!({"left_out": why, "points": points}));
     }
 }
 
 /// Measures a device with copies of up to `largest` bytes and gives the profile as JSON, for
-/// [`Machine::from_json`](spanlift::machine::Machine::from_json); fields that are no figures (`fit`) are the residuals.
+/// [`Machine::from_json`](spanlift::machine::Machine::from_json); fields that are no figures (`fit`) are the residuals, and why a
+/// figure is left out where its times say nothing of it.
 ///
 /// # Errors
 /// [`MeasureError`].
 ///
 /// # Cost
 /// Page-locked memory of twice `largest`, as much of the device, nine times as much that is not page-locked, and some fifty
-/// copies of that size; with 64 MiB about a second.
+/// copies of that size; with 64 MiB somewhat more than a second.
 pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, MeasureError> {
     let mut profile = Profile { figures: Map::new(), conf: Map::new(), lines: Map::new() };
     let bench = Bench::new(context, largest.max(4 * SMALL))?;
     let call = bench.calls(&mut profile)?;
     bench.links(&mut profile, call)?;
-    bench.pageable(&mut profile)?;
+    let cap = bench.pageable(&mut profile)?;
+    bench.caches(&mut profile, cap)?;
     bench.locking(&mut profile)?;
     if let Some(engines) = context.driver().attribute(context.ordinal(), ENGINES).filter(|n| *n > 0) {
         profile.put("copy_engines", f64::from(engines), "told by the driver");
@@ -296,7 +309,8 @@ impl Bench {
     }
 
     /// The driver's staging and the processor's own copies; cold is what lies in no cache.
-    fn pageable(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+    /// Gives what all threads get together out of memory, in bytes per nanosecond.
+    fn pageable(&self, profile: &mut Profile) -> Result<f64, MeasureError> {
         let n = self.largest;
         let mut parts = (0..PARTS).map(|_| filled(n)).collect::<Result<Vec<_>, _>>()?;
         let small = (n / 16).max(1);
@@ -318,8 +332,9 @@ impl Bench {
         profile.put("host_memcpy_cold_bw", cold, "one thread's copies of large ranges in turn");
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS);
         let how = format!("copies of large ranges by {threads} threads side by side");
-        profile.put("host_memcpy_cap_bw", side_by_side(&parts, threads)?.max(cold), &how);
-        Ok(())
+        let cap = side_by_side(&parts, threads)?.max(cold);
+        profile.put("host_memcpy_cap_bw", cap, &how);
+        Ok(cap)
     }
 
     /// What it costs to page-lock memory, and to give it back; in microseconds, by pages of 4 KiB as the model counts.

@@ -605,10 +605,17 @@ impl HostBlock {
     /// # Errors
     /// As [`HostBlock::settle`].
     pub fn settle_and_fill(&mut self, value: u8) -> Result<(), CudaError> {
+        self.settled().map(|bytes| bytes.fill(value))
+    }
+
+    /// The bytes to write, once nothing touches them.
+    ///
+    /// # Errors
+    /// As [`HostBlock::settle`].
+    pub(super) fn settled(&mut self) -> Result<&mut [u8], CudaError> {
         self.uses.settle()?;
-        // SAFETY: nothing of a device touches the bytes any more, and the block is borrowed by this function alone.
-        unsafe { self.bytes_mut() }.fill(value);
-        Ok(())
+        // SAFETY: nothing of a device touches the bytes any more, and while the slice lives the block is borrowed for it alone.
+        Ok(unsafe { self.bytes_mut() })
     }
 }
 

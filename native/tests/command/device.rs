@@ -221,6 +221,15 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
         profile["conf"]["framework_copy_threads"].as_str().is_some_and(|how| how.starts_with("D ")),
         "{profile}"
     );
+    // A software driver's times say nothing of caches: each figure is there as measured, or it is said why it is not.
+    let machine = spanlift::machine::Machine::from_json(told.out.as_bytes()).unwrap();
+    for name in ["framework_hot_factor", "core_cache", "changed_read_bw"] {
+        let figure = machine.figures().find(|figure| figure.name == name).unwrap();
+        let is_measured = figure.source.grade == spanlift::machine::Grade::Measured;
+        assert_eq!(is_measured, profile.get(name).is_some(), "{name}: {profile}");
+        assert_ne!(is_measured, profile["fit"][name]["left_out"].is_string(), "{name}: {profile}");
+    }
+    assert!(profile.get("core_cache").is_none() || profile.get("changed_read_bw").is_some(), "{profile}");
     // A framework's own times are nobody's measurement, and whose they are is said.
     assert!(
         profile.get("framework_to_overhead").is_none()
@@ -233,6 +242,9 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
     let assumed: Vec<&str> =
         assumed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(assumed, ["framework_to_overhead", "td_leaf_overhead", "pin_overhead"], "{}", told.out);
+    for name in ["framework_hot_factor", "core_cache", "changed_read_bw"] {
+        assert_eq!(told.out.matches(&format!("\n  {name} ")).count(), 1, "{}", told.out);
+    }
     for more in [
         &["--measure", "n.json", "--largest", "8KiB"][..],
         &["--measure", "n.json", "--largest", "5GiB"],

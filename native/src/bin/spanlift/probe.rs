@@ -72,6 +72,15 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
             for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
                 out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));
             }
+            let fits = profile["fit"].as_object().into_iter().flatten();
+            let left_out: Vec<(&String, &str)> =
+                fits.filter_map(|(name, fit)| Some((name, fit["left_out"].as_str()?))).collect();
+            if !left_out.is_empty() {
+                out.line("measured, but not told by the times, so that what is assumed holds:");
+            }
+            for (name, why) in left_out {
+                out.line(&format!("  {name:<22} {why}"));
+            }
             let why = match &framework {
                 None => Some(" without --framework PYTHON".to_owned()),
                 Some(framework) => framework
