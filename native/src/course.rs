@@ -334,7 +334,7 @@ fn bar_chart(title: &str, series: &[&str], bars: Bars) -> Figure {
     }
 }
 
-/// Exercise 1: the way that the engine takes for a request, by its letter and number.
+/// Exercise 2: the way that the engine takes for a request, by its letter and number.
 pub fn check_way(here: &Here, request: &Request, way: &str) -> Figure {
     let plan = here.plan(request);
     let found = Way::ALL.into_iter().find(|w| w.id().eq_ignore_ascii_case(way.trim()));
@@ -356,7 +356,7 @@ pub fn check_way(here: &Here, request: &Request, way: &str) -> Figure {
     })
 }
 
-/// Exercise 2: a latency and a rate in GB/s that give the times of copies of these sizes to within a twentieth.
+/// Exercise 1: a latency and a rate in GB/s that give the times of copies of these sizes to within a twentieth.
 pub fn check_line(here: &Here, sizes: &[Bytes], latency: Nanos, gb_s: f64) -> Figure {
     let times = sizes.iter().map(|&bytes| {
         let text = format!(

@@ -208,7 +208,7 @@ impl Loop {
 
 const MIB: i64 = 1 << 20;
 
-/// What an allocator may note in two steps of such a loop: a segment for the batch that is given back and got again in every
+/// What an allocator may note in four steps of such a loop: a segment for the batch that is given back and got again in every
 /// step (`empty_cache()` in the loop), one that is held by a single small tensor, and activations in a third.
 pub fn snapshot() -> Vec<u8> {
     let base = [0x7000_0000, 0x7200_0000, 0x7400_0000];
@@ -320,6 +320,8 @@ impl Pickle {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use spanlift::trace::Source;
     use spanlift::trace::snapshot::{Figures, Snapshot};
@@ -346,6 +348,33 @@ mod tests {
         assert_eq!(work, STEPS * (1 + SMALL + 1 + 2 * LAYERS + 1 + 4));
         let joined = read.flows.iter().filter(|f| f.kind == spanlift::trace::FlowKind::Launch).count();
         assert_eq!(joined, work);
+    }
+
+    /// The lesson says of each kind that is found what it is, and how many there are.
+    #[test]
+    fn the_lesson_names_every_kind_of_stall_that_is_found() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../notebooks/08_reading_a_trace.ipynb");
+        let notebook: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let words: String = notebook["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|cell| cell["cell_type"] == "markdown")
+            .flat_map(|cell| {
+                cell["source"].as_array().unwrap().iter().filter_map(Value::as_str).chain(["\n"])
+            })
+            .collect();
+        let mut scan = spanlift::trace::table::Scan::new();
+        scan.feed(trace().unwrap().as_bytes()).unwrap();
+        let table = scan.finish().unwrap();
+        let found = spanlift::advise::trace::findings(&table, &spanlift::trace::analysis::Order::of(&table));
+        let found: BTreeSet<&str> = found.findings.iter().map(|finding| finding.rule).collect();
+        let named = words
+            .lines()
+            .filter_map(|line| line.strip_prefix("- **")?.split_once("**: "))
+            .map(|(kind, _)| kind);
+        assert_eq!(named.filter(|kind| kind.contains('-')).collect::<BTreeSet<_>>(), found);
+        assert!(words.contains("you find seven kinds of them") && found.len() == 7, "{found:?}");
     }
 
     #[test]
