@@ -5,6 +5,7 @@
 //! plain writes, which stay in its core's cache. What is fitted is told apart from what is measured, so that tests make up times.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::Instant;
 
 use serde_json::json;
@@ -124,6 +125,9 @@ fn hot_factor(bytes: usize, times: &mut [f64], cap: f64) -> Result<[f64; 3], &'s
     times.sort_unstable_by(f64::total_cmp);
     let n = times.len();
     let factor = |k: usize| times.get(k).map_or(f64::NAN, |ns| bytes as f64 / ns.max(1.0) / cap);
+    if times.is_empty() {
+        return Err("the system has no threads for it");
+    }
     let [middle, low, high] = [factor(n / 2), factor(n * 3 / 4), factor(n / 4)];
     if !middle.is_finite() || middle < MIN_FACTOR {
         return Err("within caches threads are hardly faster together than out of memory");
@@ -141,7 +145,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Waits until all threads have come `round + 1` times.
+    /// Waits until all threads have come `round + 1` times, or somebody [opens](Gate::open) it.
     fn pass(&self, round: usize) {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let mut looks = 0u32;
@@ -153,6 +157,13 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// Lets everybody pass for good, since not all will come.
+    fn open(&self) {
+        self.arrived.fetch_add(usize::MAX / 2, Ordering::AcqRel);
+    }
+}
+
 /// Copies by plain writes, which stay in the cache.
 fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.chunks_mut(PIECE).zip(from.chunks(PIECE)) {
@@ -160,20 +171,22 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// A thread for each range of both, which copies it.
+/// A thread for each range of both, which copies it; what the system has no thread for stays as it is.
 fn copied(to: &mut [u8], from: &[u8], each: usize) {
     std::thread::scope(|scope| {
         for (to, from) in to.chunks_mut(each).zip(from.chunks(each)) {
-            scope.spawn(move || copy(to, from));
+            let _ = Builder::new().spawn_scoped(scope, move || copy(to, from));
         }
     });
 }
 
-/// The times of the slowest of these threads in each round in which they begin together, in nanoseconds.
+/// The times of the slowest of these threads in each round in which they begin together, in nanoseconds; none where the system has
+/// no such threads.
 fn within_caches(threads: usize) -> Result<Vec<f64>, MeasureError> {
     let (mut to, from) = (filled(threads * HOT)?, filled(threads * HOT)?);
     let gate = &Gate { threads, arrived: AtomicUsize::new(0) };
-    let mut slowest = vec![0.0; HOT_ROUNDS];
+    let mut slowest = vec![0.0f64; HOT_ROUNDS];
+    let mut n_ended = 0;
     std::thread::scope(|scope| {
         let mut copying = Vec::new();
         for (to, from) in to.chunks_mut(HOT).zip(from.chunks(HOT)) {
@@ -184,13 +197,19 @@ fn within_caches(threads: usize) -> Result<Vec<f64>, MeasureError> {
                 std::hint::black_box(&mut *to);
                 begun.elapsed().as_nanos() as f64
             };
-            copying.push(scope.spawn(|| (0..HOT_ROUNDS).map(round).collect::<Vec<f64>>()));
+            let thread =
+                Builder::new().spawn_scoped(scope, || (0..HOT_ROUNDS).map(round).collect::<Vec<f64>>());
+            match thread {
+                Ok(thread) => copying.push(thread),
+                Err(_) => return gate.open(),
+            }
         }
         for times in copying.into_iter().filter_map(|thread| thread.join().ok()) {
             slowest.iter_mut().zip(times).for_each(|(slowest, ns)| *slowest = ns.max(*slowest));
+            n_ended += 1;
         }
     });
-    Ok(slowest)
+    Ok(if n_ended == threads { slowest } else { Vec::new() })
 }
 
 impl Bench {
@@ -272,7 +291,9 @@ impl Bench {
                 copied(&mut block.settled()?[..n], &from, each);
                 first.push(self.copy_up(&mut block, n)?);
                 // As many threads that change nothing: what else they leave behind is the same for both.
-                std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| {}))));
+                std::thread::scope(|scope| {
+                    (0..threads).for_each(|_| drop(Builder::new().spawn_scoped(scope, || {})));
+                });
                 again.push(self.copy_up(&mut block, n)?);
             }
             let [first, again] = [first, again].map(|mut times| {
@@ -413,6 +434,20 @@ mod tests {
         assert!((factor / known("framework_hot_factor") - 1.0).abs() < 1e-3, "{factor}");
     }
 
+    /// Who waits for a thread that could not be made waits no longer.
+    #[test]
+    fn an_open_gate_holds_nobody() {
+        let gate = &Gate { threads: 3, arrived: AtomicUsize::new(0) };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..HOT_ROUNDS).for_each(|round| gate.pass(round)));
+            }
+            gate.open();
+        });
+        let whole = within_caches(2).unwrap();
+        assert!(whole.len() == HOT_ROUNDS && whole.iter().all(|ns| 0.0 < *ns), "{whole:?}");
+    }
+
     #[test]
     fn how_much_faster_caches_are_comes_back() {
         let mut random = drawn(7);
@@ -428,7 +463,7 @@ mod tests {
         );
         let refused = |times: &mut [f64], cap| hot_factor(1 << 20, times, cap).unwrap_err();
         assert!(refused(&mut [1e5; 9], 10.0).contains("hardly faster"));
-        assert!(refused(&mut [], 10.0).contains("hardly faster"));
+        assert!(refused(&mut [], 10.0).contains("no threads"));
         assert!(refused(&mut [1e5; 9], f64::NAN).contains("hardly faster"));
         let mut apart = [1e4, 1e4, 1e4, 1e4, 2e4, 5e4, 5e4, 5e4, 5e4];
         assert!(refused(&mut apart, 10.0).contains("differ by more"));
