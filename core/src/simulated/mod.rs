@@ -281,13 +281,18 @@ impl Engine {
     ///
     /// let engine = Engine::open(0, Machine::default())?;
     /// assert_eq!(engine.ordinal(), 0);
-    /// assert_eq!(engine.program().to_text(), "stream  s0\n");
+    /// assert_eq!(engine.program().to_text(), "machine tutorial-ci\nstream  s0\n");
     /// # Ok::<(), spanlift::simulated::EngineError>(())
     /// ```
     pub fn open(ordinal: u32, machine: Machine) -> Result<Engine, EngineError> {
         // Tried once, so that no later call fails for it.
         sim::run(&Program::new(), &machine)?;
-        let issued = Issued { program: Program::new(), bytes: 0, known: None };
+        let mut program = Program::new();
+        // So that whoever is handed the program simulates it on the same one, where a name says it.
+        if Machine::builtin(&machine.name).is_some_and(|known| known == machine) {
+            program.machine = Some(machine.name.clone());
+        }
+        let issued = Issued { program, bytes: 0, known: None };
         let device = Device { issued: RefCell::new(issued), machine, dev: ordinal };
         let shared = Shared(Rc::new(device));
         let stream = Stream::made(&shared, StreamKind::NonBlocking);
