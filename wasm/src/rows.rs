@@ -8,12 +8,14 @@ mod counters;
 mod engines;
 #[cfg(not(target_arch = "wasm32"))]
 mod fewer;
+mod flight;
 mod track;
 
 use std::ops::Range;
 
 use arrows::Arrows;
 use engines::{engines, regrouped};
+pub(crate) use flight::calls;
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::{FlowKind, Kind, LaneKind, Source, StrId, Trace};
 pub use track::Track;
@@ -115,7 +117,7 @@ pub enum Group {
     /// A row for each stream, and below them one for each engine that shows the same work again.
     #[default]
     Stream,
-    /// A row for each engine, whatever stream the work is on.
+    /// A row for each engine, whatever stream the work is on, and below those that copy in one direction the bytes in flight.
     Engine,
     /// A row for each kind of work.
     Kind,
@@ -182,6 +184,7 @@ impl Rows {
         keys.sort_by_key(|(part, _, _)| *part);
         let mut rows = Rows { places: vec![Rows::NOWHERE; trace.slices.len()], ..Rows::default() };
         let knows_engines = trace.lanes.iter().any(|l| matches!(l.kind, LaneKind::Engine { .. }));
+        let calls = if shown.group == Group::Engine { calls(trace) } else { Vec::new() };
         let mut n_groups = [0; 3];
         keys.iter().for_each(|(part, _, _)| n_groups[*part as usize] += 1);
         for (part, group, lanes) in &keys {
@@ -202,6 +205,7 @@ impl Rows {
                         kind: lane.kind,
                         slices,
                         is_home: true,
+                        is_flight: false,
                     }
                 };
                 lanes.iter().map(draft).collect()
@@ -225,7 +229,7 @@ impl Rows {
             };
             for (what, drafts, on) in drawn {
                 if on {
-                    rows.section(trace, title(what), drafts, shown);
+                    rows.section(trace, title(what), drafts, shown, &calls);
                 }
             }
         }
@@ -368,9 +372,13 @@ impl Rows {
         }
     }
 
-    fn section(&mut self, trace: &Trace, title: String, drafts: Vec<Draft>, shown: Shown) {
+    fn section(&mut self, trace: &Trace, title: String, drafts: Vec<Draft>, shown: Shown, calls: &[u32]) {
         let from = self.rows.len();
-        for Draft { name, kind, slices, is_home } in drafts {
+        for Draft { name, kind, slices, is_home, is_flight } in drafts {
+            if is_flight {
+                self.rows.extend(flight::row(trace, &name, &slices, calls));
+                continue;
+            }
             // Work that could have been there says something; a thread or a profiler's row without slices does not.
             let says = matches!(kind, LaneKind::Stream { .. } | LaneKind::Engine { .. });
             if slices.is_empty() && !(shown.empty && says) {
@@ -437,6 +445,8 @@ struct Draft {
     slices: Vec<u32>,
     /// Whether this is where its slices live; else it shows slices of other rows again.
     is_home: bool,
+    /// Whether its slices are copies whose bytes in flight are drawn.
+    is_flight: bool,
 }
 
 /// Puts each slice on the first track that is free when it begins.
@@ -588,7 +598,10 @@ mod tests {
             };
             rows.sections.iter().map(names).collect::<Vec<_>>()
         };
-        assert_eq!(told(Group::Engine), ["HOST: main", "ENGINES: copy to device, compute"]);
+        assert_eq!(
+            told(Group::Engine),
+            ["HOST: main", "ENGINES: copy to device, to device: bytes in flight, compute"]
+        );
         assert_eq!(told(Group::Kind), ["HOST: main", "KINDS: copy to device, kernel"]);
         for seed in 0..20 {
             let trace = crowd(seed, 400);

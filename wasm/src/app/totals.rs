@@ -1,10 +1,10 @@
 //! What happens within the chosen range of time, on the rows that it is about.
 
-use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Slice, StrId};
+use spanlift::trace::{Engine, Kind, LaneKind, Slice, StrId};
 
 use super::App;
 use crate::details;
-use crate::rows::Row;
+use crate::rows::{self, Row};
 
 /// Ticks of a clock after which a length says how fast a copy was.
 const FEW: i64 = 50;
@@ -158,18 +158,23 @@ impl App {
     fn peak(&self, engine: &Row) -> Option<f64> {
         let is_copies =
             |kind: LaneKind| matches!(kind, LaneKind::Engine { engine, .. } if engine != Engine::Compute);
-        if !is_copies(engine.kind) {
-            return None;
-        }
+        let by_stream = self.model.rows.by_stream();
+        // By engine or kind a row has the name of the engine, and the work of streams.
+        let device = |kind: LaneKind| match kind {
+            LaneKind::Engine { dev, .. } => Some(dev),
+            LaneKind::Stream { dev, .. } if !std::ptr::eq(by_stream, &self.model.rows) => Some(dev),
+            _ => None,
+        };
+        let of = device(engine.kind)?;
         let found = self.tools.peaks.get_or_init(|| {
             let mut found: Vec<(LaneKind, String, f64)> = Vec::new();
-            for row in self.model.rows.by_stream().rows.iter().filter(|row| is_copies(row.kind)) {
+            for row in by_stream.rows.iter().filter(|row| is_copies(row.kind)) {
                 let rates = row.tracks.iter().flat_map(|track| &track.slices).filter_map(|&k| self.rate(k));
                 found.push((row.kind, row.name.clone(), rates.fold(0.0, f64::max)));
             }
             found
         });
-        let is_it = |(kind, name): (LaneKind, &str)| kind == engine.kind && name == engine.name;
+        let is_it = |(kind, name): (LaneKind, &str)| device(kind) == Some(of) && name == engine.name;
         let of_engine = found.iter().filter(|(kind, name, rate)| is_it((*kind, name)) && 0.0 < *rate);
         of_engine.map(|(_, _, rate)| *rate).reduce(f64::max)
     }
@@ -202,15 +207,7 @@ impl App {
     /// The time between two moments for which the call of a piece of work held the host, where it did.
     fn waited(&self, k: u32, from: i64, to: i64) -> i64 {
         let slices = &self.model.trace.slices;
-        let calls = self.calls().get_or_init(|| {
-            let mut calls = vec![u32::MAX; slices.len()];
-            for flow in self.model.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch) {
-                if let Some(call) = calls.get_mut(flow.to as usize) {
-                    *call = flow.from.min(*call);
-                }
-            }
-            calls
-        });
+        let calls = self.calls().get_or_init(|| rows::calls(&self.model.trace));
         let call = calls[k as usize];
         let Some((&start, &end)) = slices.start.get(call as usize).zip(slices.end.get(call as usize)) else {
             return 0;
@@ -276,6 +273,8 @@ fn length(intervals: &[(i64, i64)]) -> i64 {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+
+    use spanlift::trace::FlowKind;
 
     use super::*;
     use crate::model::Model;
@@ -608,10 +607,15 @@ mod tests {
                 App::new(Model::new("t", spanlift::trace::read(text.as_bytes()).unwrap()), Theme::LIGHT);
             app.resize(900.0, 400.0);
             let zero = app.model.rows.zero();
-            app.set_range(Some((zero + range.0, zero + range.1)));
-            let lanes = app.totals().unwrap().lanes;
-            assert!(lanes.iter().all(|of| of.moved.is_none() || of.name.starts_with("copy to device")));
-            lanes.into_iter().find_map(|of| of.moved)
+            let of = [Group::Engine, Group::Kind, Group::Stream].map(|group| {
+                app.set_group(group);
+                app.set_range(Some((zero + range.0, zero + range.1)));
+                let lanes = app.totals().unwrap().lanes;
+                assert!(lanes.iter().all(|of| of.moved.is_none() || of.name.starts_with("copy to device")));
+                lanes.into_iter().find_map(|of| of.moved)
+            });
+            assert!(of == [of[2]; 3], "whatever rows are by: {of:?}");
+            of[2]
         };
         // 10 GB/s for 10.5 us, 5 GB/s for 10 us: the peak is that of all copies, the bytes are those of the range.
         let two = [copy(100.0, 10.5, 105_000, ""), copy(120.0, 10.0, 50_000, "")];

@@ -9,6 +9,9 @@ use crate::theme::kind_name;
 /// What does work: an engine, and where a copy's file says on which channel it went, the channel with its type before it.
 type Doer = (Engine, Option<(i64, i64)>);
 
+/// By what rows are in order: engine or kind, the device of what is in flight, and who does it.
+type Key = (u8, Option<i64>, Option<Doer>);
+
 /// Rows of engines made from the work on streams.
 pub(super) fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
     let mut made: Vec<((i64, Doer), Draft)> = Vec::new();
@@ -22,24 +25,37 @@ pub(super) fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
                 kind,
                 slices: Vec::new(),
                 is_home: false,
+                is_flight: false,
             });
         }
     }
     made.into_iter().map(|(_, draft)| draft).collect()
 }
 
-/// The slices of streams on rows by engine or kind, all of them.
+/// The slices of streams on rows by engine or kind, all of them. By engine, below the rows of a direction, what is in flight there: of
+/// copies on a channel too, which may go either way.
 pub(super) fn regrouped(trace: &Trace, streams: &[Draft], group: Group) -> Vec<Draft> {
-    let mut made: Vec<((u8, Option<Doer>), Draft)> = Vec::new();
+    let mut made: Vec<(Key, Draft)> = Vec::new();
     for stream in streams {
         for &k in &stream.slices {
             let kind = trace.slices.kind[k as usize];
-            let (key, name) = match (group, doer_of(trace, k)) {
-                (Group::Engine, Some(doer)) => ((0, Some(doer)), name(doer)),
-                (Group::Engine, None) => ((1, None), "no engine".to_owned()),
-                _ => ((kind as u8, None), kind_name(kind).to_owned()),
+            let mut put = |key, name: String, is_flight: bool| {
+                let draft =
+                    || Draft { name, kind: stream.kind, slices: Vec::new(), is_home: !is_flight, is_flight };
+                add(&mut made, key, k, draft);
             };
-            add(&mut made, key, k, || Draft { name, kind: stream.kind, slices: Vec::new(), is_home: true });
+            match (group, doer_of(trace, k)) {
+                (Group::Engine, Some(doer)) => put((doer.0 as u8, None, Some(doer)), name(doer), false),
+                (Group::Engine, None) => put((u8::MAX, None, None), "no engine".to_owned(), false),
+                _ => put((kind as u8, None, None), kind_name(kind).to_owned(), false),
+            }
+            if let (Group::Engine, LaneKind::Stream { dev, .. }, Some(engine)) =
+                (group, stream.kind, engine_of(kind))
+                && engine != Engine::Compute
+            {
+                let way = engine.name().trim_start_matches("copy ").to_owned();
+                put((engine as u8, Some(dev), None), way, true);
+            }
         }
     }
     made.into_iter().map(|(_, draft)| draft).collect()

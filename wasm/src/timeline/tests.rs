@@ -24,6 +24,14 @@ fn the_race_looks_as_agreed() {
     golden("race.svg", &crate::svg::svg(&scene, "pinned race", "a copy and a kernel that reads too early"));
 }
 
+#[test]
+fn by_engine_the_race_has_its_bytes_in_flight() {
+    let shown = Shown { group: crate::rows::Group::Engine, ..Shown::default() };
+    let scene = scene(&race(), &TimelineOptions { shown, width: 700.0, ..TimelineOptions::default() });
+    texts_keep_apart(&scene);
+    golden("race_by_engine.scene.txt", &scene.to_text());
+}
+
 /// Each of thousands of findings would be an outline and a zigzag: a picture of red that takes seconds.
 #[test]
 fn of_thousands_of_findings_each_is_seen_with_what_it_is_about_and_the_chosen_one_is_joined() {
