@@ -597,3 +597,38 @@ test("what is saved for Perfetto holds long names and large numbers whole, and t
   assert.deepEqual(said, sizes.map(BigInt));
   await visit.close();
 });
+
+test("what is saved for Perfetto has the counters: whole numbers as such, others as doubles, each at its nanosecond", async () => {
+  const base = 1712195495501688n;
+  const count = (pid, ts, args) => `{"ph":"C","name":"queue","pid":${pid},"ts":${base + BigInt(ts)}.001,"args":${args}}`;
+  const slice = JSON.stringify(kernel("k", 0, 40)).replace('"ts":0', `"ts":${base + 5n}.612`);
+  const events = [
+    '{"ph":"M","name":"process_name","pid":3,"args":{"name":"python"}}', slice,
+    count(3, 10, '{"length":1}'), count(3, 20, '{"length":-5}'), count(3, 30, '{"length":0.1}'), count(3, 40, `{"length":${2 ** 60}}`),
+    count(4, 12, '{"length":1e300,"depth":0}'), count(4, 14, '{"length":"NaN","depth":-1e19}'),
+  ];
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "counted.json", mimeType: "application/json", buffer: Buffer.from(`{"traceEvents":[${events}]}`) }]);
+  await says(visit.page.locator(".sl-notes").first(), /8 events, 0 dropped, 1 slice/);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
+  const packets = fields(readFileSync(await download.path())).map(([, packet]) => fields(packet));
+  const double = (bits) => new Float64Array(new BigUint64Array([bits]).buffer)[0];
+  const [tracks, found] = [new Map(), {}];
+  for (const packet of packets) {
+    const [track, event] = [60, 11].map((field) => one(packet, field) && fields(one(packet, field)));
+    if (track) tracks.set(one(track, 1), { name: Buffer.from(one(track, 2)).toString(), group: tracks.get(one(track, 5))?.name, counter: one(track, 8) });
+    if (!event || one(event, 9) !== 4n) continue;
+    const { name, group, counter } = tracks.get(one(event, 11));
+    assert.equal(counter?.length, 0, `${name} is a counter's track`);
+    const [whole, other] = [one(event, 30), one(event, 44)];
+    assert.ok((whole === undefined) !== (other === undefined));
+    (found[`${group}: ${name}`] ??= []).push([one(packet, 8) - 1000n * base, whole === undefined ? double(other) : BigInt.asIntN(64, whole)]);
+  }
+  assert.deepEqual(found, {
+    "python 3: queue": [[10_001n, 1n], [20_001n, -5n], [30_001n, 0.1], [40_001n, 2n ** 60n]],
+    "process 4: queue: length": [[12_001n, 1e300]],
+    "process 4: queue: depth": [[12_001n, 0n], [14_001n, -1e19]],
+  });
+  await visit.close();
+});

@@ -8,6 +8,8 @@ use crate::theme::kind_name;
 
 /// The columns of [`App::csv`].
 const HEAD: &str = "start_ns,duration_ns,kind,name,group,lane,bytes,memory,correlation,command\n";
+/// The columns of [`App::values`].
+const VALUES: &str = "at_ns,value,counter,group,name\n";
 
 impl App {
     /// What is chosen as comma-separated values with a line of names: the slices of the range, those that were searched for,
@@ -16,9 +18,7 @@ impl App {
     /// Times count from the file's own zero. A text that holds a comma, a quotation mark or an end of line is in quotes.
     pub fn csv(&self) -> String {
         let slices = &self.model.trace.slices;
-        let seen = (self.view().start_ns(), self.view().end_ns());
-        let range =
-            self.range().or_else(|| (self.hits().is_none() && self.selected().is_none()).then_some(seen));
+        let range = self.saved_range();
         let is_chosen = |&k: &u32| {
             let i = k as usize;
             let (start, end) = (slices.start[i], slices.end[i]);
@@ -38,6 +38,47 @@ impl App {
         let mut csv = HEAD.to_owned();
         for k in chosen {
             self.record(&mut csv, k as usize);
+        }
+        csv
+    }
+
+    /// The time of which all is saved: the range, or what is on screen where no slices are chosen by themselves.
+    fn saved_range(&self) -> Option<(i64, i64)> {
+        let seen = (self.view().start_ns(), self.view().end_ns());
+        self.range().or_else(|| (self.hits().is_none() && self.selected().is_none()).then_some(seen))
+    }
+
+    /// The rows of values of the time and the lanes of which all is saved, as comma-separated values with a line of names: of each
+    /// counter those within that time, and before them the one that holds when it begins; the counter that begins first comes first.
+    ///
+    /// # Cost
+    /// The values that are written, and a bisection for each row.
+    pub fn values(&self) -> String {
+        let mut csv = VALUES.to_owned();
+        let Some((from, to)) = self.saved_range() else { return csv };
+        let (rows, beyond) = (&self.model.rows, self.beyond(to));
+        let mut order: Vec<(i64, i64)> = Vec::new();
+        for (r, row) in (0u32..).zip(&rows.rows).filter(|(r, _)| self.is_chosen(*r)) {
+            let first = row.samples.get(held(&row.samples, from)).filter(|(at, _)| *at < beyond);
+            order.extend(first.map(|(at, _)| ((*at).max(from), i64::from(r))));
+        }
+        order.sort();
+        for (_, r) in order {
+            let r = usize::try_from(r).unwrap_or(usize::MAX);
+            let row = &rows.rows[r];
+            let section = rows.sections.iter().find(|section| section.rows.contains(&r));
+            let group =
+                section.and_then(|section| Some(section.title.split_once(" · ")?.1)).unwrap_or_default();
+            for (at, value) in
+                row.samples[held(&row.samples, from)..].iter().take_while(|(at, _)| *at < beyond)
+            {
+                csv.push_str(&format!("{},{},{r}", (*at).max(from), serde_json::Value::from(*value)));
+                for text in [group, &row.name] {
+                    csv.push(',');
+                    field(&mut csv, text);
+                }
+                csv.push('\n');
+            }
         }
         csv
     }
@@ -76,6 +117,11 @@ impl App {
     }
 }
 
+/// Where among samples the one stands that holds at a time, else the first after it.
+fn held(samples: &[(i64, f64)], at: i64) -> usize {
+    samples.partition_point(|(sample, _)| *sample <= at).saturating_sub(1)
+}
+
 fn field(csv: &mut String, text: &str) {
     if text.contains([',', '"', '\n', '\r']) {
         csv.push('"');
@@ -112,6 +158,59 @@ mod tests {
             app.select(first);
             assert_eq!(app.csv().lines().count(), 2);
         }
+    }
+
+    #[test]
+    fn values_are_those_of_the_range_with_the_ones_that_hold_when_it_begins() {
+        let mut trace = crowd(3, 50);
+        let mut add = |group: &str, name: &str, samples: &[(i64, f64)]| {
+            let [group, name] = [group, name].map(|text| trace.strings.intern(text));
+            let samples = samples.iter().map(|&(at, value)| (spanlift::Nanos(at), value)).collect();
+            trace.counters.push(spanlift::trace::Counter { group, name, samples });
+        };
+        add(
+            "cuda:0",
+            "free, \"used\"",
+            &[(300_001, 0.1), (100_000, -3.0), (300_000, f64::NAN), (600_000, 2.0)],
+        );
+        add(
+            "",
+            "bytes",
+            &[(90_000, 7.0), (99_999, 9_007_199_254_740_992.0), (599_999, 1e300), (600_000, 1.0)],
+        );
+        add("", "none", &[(5, f64::INFINITY)]);
+        add("cuda:0", "late", &[(700_000, 1.0)]);
+        let mut app = App::new(Model::new("crowd", trace), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        app.set_range(Some((100_000, 600_000)));
+        let told = |app: &App| -> Vec<String> {
+            // Where a row stands is said by number: here by its name.
+            let name = |line: &str| {
+                let cells: Vec<&str> = line.splitn(5, ',').collect();
+                let row = &app.model.rows.rows[cells[2].parse::<usize>().unwrap()];
+                let quoted = cells[4].strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                let text = quoted.map_or(cells[4].to_owned(), |text| text.replace("\"\"", "\""));
+                assert_eq!(text, row.name, "{line}");
+                [cells[0], cells[1], cells[3], cells[4]].join(",")
+            };
+            app.values().lines().skip(1).map(name).collect()
+        };
+        let free = "cuda:0,\"free, \"\"used\"\"\"";
+        let expected = [
+            "100000,9007199254740992.0,,bytes".to_owned(),
+            "599999,1e+300,,bytes".to_owned(),
+            format!("100000,-3.0,{free}"),
+            format!("300001,0.1,{free}"),
+        ];
+        assert_eq!(told(&app), expected);
+        // Of the chosen lanes alone, and of no slices that are chosen by themselves.
+        let row = app.model.rows.rows.iter().position(|row| row.name == "bytes").unwrap();
+        app.set_lanes(Some((row, row)));
+        assert_eq!(told(&app), expected[..2]);
+        app.set_range(None);
+        assert_eq!(told(&app).len(), 8, "all that is on screen");
+        app.select(Some(0));
+        assert_eq!(app.values(), VALUES);
     }
 
     #[test]

@@ -215,6 +215,11 @@ impl View {
         self.0.borrow().time().map_or_else(String::new, App::csv)
     }
 
+    /// What counters say meanwhile, as comma-separated values.
+    pub fn values(&self) -> String {
+        self.0.borrow().time().map_or_else(String::new, App::values)
+    }
+
     /// The program that is shown in another language, by its place among them; nothing for anything else.
     pub fn code(&self, language: usize) -> Option<String> {
         let viewer = self.0.borrow();

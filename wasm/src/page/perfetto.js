@@ -1,4 +1,4 @@
-// Slices as Perfetto reads them: a trace of packets in the form of protocol buffers.
+// Slices and counters as Perfetto reads them: a trace of packets in the form of protocol buffers.
 
 /**
  * What writes the fields of a message by their numbers: fields and text with their length, eight bytes as they are, all else as a
@@ -83,11 +83,20 @@ const cells = function* (csv) {
 
 /**
  * A trace of the slices of `csv`, which stand there as they begin: a track for each lane below one for its group, and more where
- * slices overlap and do not nest. The page goes on meanwhile.
+ * slices overlap and do not nest; and of the `values` of counters, of which that comes first that begins first, a track for each. The
+ * page goes on meanwhile.
  */
-const perfetto = async (csv) => {
+const perfetto = async (csv, values) => {
   const [parts, ids, tracks, message] = [[], new Map(), new Map(), writing()];
-  let [part, n, first, rests] = [new Uint8Array(1 << 20), 0, null, performance.now() + 30];
+  let [part, n, rests] = [new Uint8Array(1 << 20), 0, performance.now() + 30];
+  // Times of Perfetto have no sign.
+  const begins = [csv, values].map((text) => BigInt(cells(text).next().value?.[0] ?? 0));
+  const first = begins.reduce((least, at) => (at < least ? at : least), 0n);
+  const isLong = () => performance.now() > rests;
+  const rest = async () => {
+    await new Promise((next) => setTimeout(next));
+    rests = performance.now() + 30;
+  };
   const packet = (...fields) => {
     const bytes = message([[1, [...fields, [10, 1]]]]);
     if (n + bytes.length > part.length) {
@@ -97,10 +106,11 @@ const perfetto = async (csv) => {
     part.set(bytes, n);
     n += bytes.length;
   };
-  const track = (key, name, parent) => {
+  const track = (key, name, group, ...more) => {
     if (!ids.has(key)) {
+      const parent = group && key !== group ? [[5, track(group, group)]] : [];
       ids.set(key, ids.size + 1);
-      packet([60, [[1, ids.get(key)], [2, name], ...(parent ? [[5, parent]] : [])]]);
+      packet([60, [[1, ids.get(key)], [2, name], ...parent, ...more]]);
     }
     return ids.get(key);
   };
@@ -111,13 +121,8 @@ const perfetto = async (csv) => {
     while (open.length && (at === null || open.at(-1) <= at)) event(open.pop(), 2, id);
   };
   for (const [from, took, kind, name, group, lane, bytes, memory, correlation, command] of cells(csv)) {
-    if (performance.now() > rests) {
-      await new Promise((next) => setTimeout(next));
-      rests = performance.now() + 30;
-    }
+    if (isLong()) await rest();
     const start = BigInt(from);
-    // Times of Perfetto have no sign.
-    first ??= start < 0n ? start : 0n;
     const [of, end] = [`${group}\n${lane}`, start + BigInt(took)];
     if (!tracks.has(of)) tracks.set(of, []);
     const beside = tracks.get(of);
@@ -127,7 +132,7 @@ const perfetto = async (csv) => {
     });
     if (k < 0) {
       k = beside.length;
-      beside.push({ open: [], id: track(`${of}\n${k}`, lane || group, group && track(group, group)) });
+      beside.push({ open: [], id: track(`${of}\n${k}`, lane || group, group) });
     }
     const { open, id } = beside[k];
     ended(open, start, id);
@@ -140,5 +145,13 @@ const perfetto = async (csv) => {
     open.push(end);
   }
   for (const beside of tracks.values()) for (const { open, id } of beside) ended(open, null, id);
+  for (const [at, said, row, group, name] of cells(values)) {
+    if (isLong()) await rest();
+    const value = Number(said);
+    const isWhole = Number.isInteger(value) && Math.abs(value) < 2 ** 63;
+    // Where a number has a sign, it stands as what it is modulo 2 to the 64.
+    const field = isWhole ? [30, exact(BigInt.asUintN(64, BigInt(value)))] : [44, new Uint8Array(new Float64Array([value]).buffer)];
+    packet([8, exact(BigInt(at) - first)], [11, [[9, 4], [11, track(Number(row), name, group, [8, []])], field]]);
+  }
   return new Blob([...parts, part.subarray(0, n)]);
 };

@@ -322,7 +322,7 @@ const tools = (view, place, alone, { module, examples }) => {
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
   };
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
-  const packets = () => "marks" in told && hand(perfetto(view.csv()), "pftrace");
+  const packets = () => "marks" in told && hand(perfetto(view.csv(), view.values()), "pftrace");
   addEventListener("beforeprint", () => {
     const images = PAPER.map(([name, wide, high]) => {
       const fits = picture(false, wide - 2 * MARGIN);
