@@ -202,3 +202,80 @@ fn a_log_of_changes_is_read_and_stays() {
     drop(db);
     untouched(&folder, "hot.sqlite", 7);
 }
+
+/// What was allocated is what PyTorch's profiles of memory say in the same words, and a curve of the picture.
+#[test]
+fn allocations_are_counted_and_drawn() {
+    let folder = folder("nsight-memory");
+    let table = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT, globalPid INT, deviceId INT, contextId INT, address INT, pc INT,
+         bytes INT, memKind INT, memoryOperationType INT, name INT, correlationId INT, streamId INT, localMemoryPoolSize INT);";
+    // Not in the order of time; at 1 us what was there before is freed, on another device and the host something else is there.
+    let rows = [
+        (3000, 0, 700, 2, 0),
+        (5000, 0, 300, 2, 0),
+        (7000, 0, 700, 2, 1),
+        (1000, 0, 1000, 2, 1),
+        (6000, 1, 50, 2, 0),
+        (2000, 0, 4096, 1, 0),
+        (4000, 0, 64, 4, 0),
+        (8000, 0, 9, 2, 7),
+    ];
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|(at, device, bytes, kind, what)| {
+            format!(
+                "({at}, 10 << 24, {device}, 1, 140000000000000, 0, {bytes}, {kind}, {what}, NULL, 3, 7, NULL)"
+            )
+        })
+        .collect();
+    let insert = format!("INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES {}", rows.join(", "));
+    let of = |more: &str| {
+        let _ = std::fs::remove_file(folder.join("run.sqlite"));
+        let db = Connection::open(folder.join("run.sqlite")).unwrap();
+        db.execute_batch(&format!("{SCHEMA}{table}{insert};{more}")).unwrap();
+        drop(db);
+        let told = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+        assert_eq!((told.code, told.err.as_str()), (0, ""));
+        json(&told.out)
+    };
+    // By hand: on the first device 1,000 bytes go, 700 and 300 come, 700 go; the one row is neither.
+    let told = of("");
+    assert_eq!((&told["n_events"], &told["import"]["dropped_events"]), (&8.into(), &0.into()));
+    let sums = |told: &Value, place: &str| {
+        let sums = &told["memory_instants"][place];
+        ["alloc_events", "free_events", "sum_alloc", "sum_free", "peak_total_allocated", "with_addr"]
+            .map(|key| sums[key].as_i64().unwrap_or(-1))
+    };
+    assert_eq!(sums(&told, "devtype1:dev0"), [2, 2, 1000, 1700, 1000, 4]);
+    assert_eq!(sums(&told, "devtype1:dev1"), [1, 0, 50, 0, 50, 1]);
+    assert_eq!(sums(&told, "devtype0:dev-1"), [1, 0, 4096, 0, 4096, 1]);
+    // Managed memory is on no device alone.
+    assert_eq!(sums(&told, "devtypeNone:devNone"), [1, 0, 64, 0, -1, 1]);
+    let told = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    let picture = std::fs::read_to_string(folder.join("run.svg")).unwrap();
+    for words in
+        ["COUNTERS · GPU 0", "COUNTERS · CPU", "bytes allocated", "greatest 1000 B", "greatest 4 KiB"]
+    {
+        assert!(picture.contains(words), "{words}: {picture}");
+    }
+    // The export's own list of operations is what counts.
+    let told = of("CREATE TABLE ENUM_CUDA_DEV_MEM_EVENT_OPER (id INT, name TEXT, label TEXT);
+         INSERT INTO ENUM_CUDA_DEV_MEM_EVENT_OPER VALUES (1, 'CUDA_DEV_MEM_EVENT_OPR_ALLOCATION', 'Allocation'),
+             (0, 'CUDA_DEV_MEM_EVENT_OPR_DEALLOCATION', 'Deallocation');");
+    assert_eq!(sums(&told, "devtype1:dev0"), [2, 2, 1700, 1000, 1000, 4]);
+    // Sums that no number holds are left out, as is what a row does not say; without a time it is counted as one that is dropped.
+    let most = i64::MAX;
+    let told = of(&format!(
+        "DELETE FROM CUDA_GPU_MEMORY_USAGE_EVENTS;
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, deviceId, bytes, memKind, memoryOperationType) VALUES
+             (1, 0, {most}, 2, 0), (2, 0, {most}, 2, 0), (3, 0, {most}, 2, 1), ({}, 0, 1, 2, 1), (NULL, 0, 5, 2, 0),
+             (5, 0, -5, 2, 0), (6, 0, 'many', 2, 0), (7, NULL, 8, 2, 0), (8, 0, 8, NULL, NULL);",
+        i64::MIN
+    ));
+    assert_eq!((&told["n_events"], &told["import"]["dropped_events"]), (&9.into(), &2.into()));
+    let n = i128::from(most);
+    let first = &told["memory_instants"]["devtype1:dev0"];
+    assert_eq!(first["sum_alloc"].to_string(), (2 * n).to_string());
+    assert_eq!((&first["sum_free"], &first["peak_total_allocated"]), (&most.into(), &most.into()));
+}

@@ -10,6 +10,7 @@
 //! | `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` (`--cuda-graph-trace=graph`) | `kernel`, one for each launch of a graph |
 //! | `CUPTI_ACTIVITY_KIND_RUNTIME`, `_DRIVER` | `cuda_runtime`, `cuda_driver` |
 //! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
+//! | `CUDA_GPU_MEMORY_USAGE_EVENTS` (`--cuda-memory-usage=true`) | `cpu_instant_event`, PyTorch's `[memory]`, in the order of time |
 //! | `NVTX_EVENTS` | `user_annotation`: ranges, marks as instants, ranges without an end as halves (`B`), names as metadata |
 //!
 //! A correlation is a number of 32 bits of one process; in exports of several, the process stands in the bits above it. So do
@@ -23,6 +24,7 @@
 //! `CUpti_ActivitySynchronizationType`, docs.nvidia.com/cupti.
 
 mod file;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -35,6 +37,7 @@ use rusqlite::types::ValueRef;
 use crate::say::{self, Fail};
 use crate::source;
 use file::File;
+use memory::Ledger;
 
 /// What it is called where a trace says what it was read from.
 pub(crate) const TOOL: &str = "Nsight Systems";
@@ -45,6 +48,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const ABOUT: &str = "TARGET_INFO_SESSION_START_TIME";
 /// The table that says which of the machine's devices a process sees as which.
 const DEVICES: &str = "TARGET_INFO_CUDA_DEVICE";
+/// The table that says which number is an allocation and which a free.
+const MEMORY_OPERATIONS: &str = "ENUM_CUDA_DEV_MEM_EVENT_OPER";
 /// What a process stands in front of its streams by: more than there are streams, which have 32 bits.
 const STREAMS: i64 = 10_000_000_000;
 /// Bytes of one value at most.
@@ -168,11 +173,12 @@ enum Kind {
     Runtime,
     Driver,
     Sync,
+    Memory,
     Nvtx,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 9] = [
         Kind::Memcpy,
         Kind::Memset,
         Kind::Kernel,
@@ -180,6 +186,7 @@ impl Kind {
         Kind::Runtime,
         Kind::Driver,
         Kind::Sync,
+        Kind::Memory,
         Kind::Nvtx,
     ];
 
@@ -192,6 +199,7 @@ impl Kind {
             Kind::Runtime => "CUPTI_ACTIVITY_KIND_RUNTIME",
             Kind::Driver => "CUPTI_ACTIVITY_KIND_DRIVER",
             Kind::Sync => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+            Kind::Memory => "CUDA_GPU_MEMORY_USAGE_EVENTS",
             Kind::Nvtx => "NVTX_EVENTS",
         }
     }
@@ -209,6 +217,7 @@ impl Kind {
             Kind::Kernel => (ON_DEVICE, &["demangledName", "shortName"]),
             Kind::Graph => (ON_DEVICE, &["graphId"]),
             Kind::Sync => (ON_DEVICE, &["syncType"]),
+            Kind::Memory => (ON_DEVICE, &["bytes", "memKind", "memoryOperationType", "address"]),
             Kind::Runtime | Kind::Driver => (ON_HOST, &["correlationId", "nameId"]),
             Kind::Nvtx => (ON_HOST, &["text", "textId", "eventType"]),
         };
@@ -224,6 +233,7 @@ struct Export {
     names: BTreeMap<i64, String>,
     mem_kinds: BTreeMap<i64, String>,
     event_types: BTreeMap<i64, String>,
+    memory_operations: BTreeMap<i64, String>,
     /// Whether correlations and streams need the process to be told apart.
     many: bool,
     /// The devices of the machine by process and the number that it knows them by; nothing where there is one process, whose own
@@ -245,6 +255,7 @@ impl Export {
             names: BTreeMap::new(),
             mem_kinds: BTreeMap::new(),
             event_types: BTreeMap::new(),
+            memory_operations: BTreeMap::new(),
             many: false,
             devices: BTreeMap::new(),
             file,
@@ -253,6 +264,7 @@ impl Export {
         export.names = export.texts("StringIds", "value")?;
         export.mem_kinds = export.texts("ENUM_CUDA_MEM_KIND", "name")?;
         export.event_types = export.texts("ENUM_NSYS_EVENT_TYPE", "name")?;
+        export.memory_operations = export.texts(MEMORY_OPERATIONS, "name")?;
         export.many = 1 < export.processes()?;
         if export.many {
             export.devices = export.devices()?;
@@ -266,7 +278,8 @@ impl Export {
 
     /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
     fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
-        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", ABOUT, DEVICES];
+        let others =
+            ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", MEMORY_OPERATIONS, ABOUT, DEVICES];
         let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(others);
         let mut found = BTreeMap::new();
         for table in wanted {
@@ -355,7 +368,7 @@ impl Export {
         Ok(found)
     }
 
-    /// Writes the rows of a table, in the order in which they are stored.
+    /// Writes the rows of a table, in the order in which they are stored; those of memory in the order of time.
     fn write<S: FnMut(&[u8]) -> Result<(), Fail>>(
         &self,
         kind: Kind,
@@ -370,13 +383,22 @@ impl Export {
         let query = format!("SELECT {} FROM {}", selected.join(", "), kind.table());
         let mut statement = self.file.db.prepare(&query)?;
         let mut rows = statement.query([])?;
+        let mut ledger = Ledger::default();
         while let Some(row) = rows.next()? {
             let mut values = Vec::with_capacity(selected.len());
             for column in 0..selected.len() {
                 values.push(row.get_ref(column)?);
             }
             let row = Row { columns: &columns, values };
-            to.event(&self.event(kind, &row)).map_err(Broken::Sink)?;
+            if kind == Kind::Memory {
+                let (memory, device) = (self.memory(row.int("memKind")), self.device(&row, "deviceId"));
+                ledger.add(&row, memory, device, &self.memory_operations);
+            } else {
+                to.event(&self.event(kind, &row)).map_err(Broken::Sink)?;
+            }
+        }
+        for event in ledger.events() {
+            to.event(&event).map_err(Broken::Sink)?;
         }
         Ok(())
     }
@@ -453,6 +475,7 @@ impl Export {
                     kind == Kind::Runtime && (name.starts_with("cuda") || !name.starts_with("cu"));
                 on_host(if is_runtime { "cuda_runtime" } else { "cuda_driver" }, name.to_owned())
             }
+            Kind::Memory => unreachable!("bug: the rows of memory are summed up"),
             Kind::Sync => on_device("cuda_sync", synchronisation(row.int("syncType")).to_owned()),
             Kind::Nvtx => {
                 let text = row.text("text").or_else(|| self.name(row.int("textId")).map(str::to_owned));
