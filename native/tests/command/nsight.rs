@@ -279,3 +279,64 @@ fn allocations_are_counted_and_drawn() {
     assert_eq!(first["sum_alloc"].to_string(), (2 * n).to_string());
     assert_eq!((&first["sum_free"], &first["peak_total_allocated"]), (&most.into(), &most.into()));
 }
+
+/// A page of a table that names another one a hundred times, for keys that ascend.
+fn naming(child: u32) -> Vec<u8> {
+    let mut page = vec![0; 1024];
+    page[0] = 5;
+    let mut at = page.len();
+    for key in 1..=100u8 {
+        at -= 5;
+        page[at..at + 4].copy_from_slice(&child.to_be_bytes());
+        page[at + 4] = key;
+        let pointer = 10 + 2 * usize::from(key);
+        page[pointer..pointer + 2].copy_from_slice(&u16::try_from(at).unwrap().to_be_bytes());
+    }
+    page[4] = 100;
+    page[5..7].copy_from_slice(&u16::try_from(at).unwrap().to_be_bytes());
+    page[8..12].copy_from_slice(&child.to_be_bytes());
+    page
+}
+
+/// Pages that name each other a hundred times over are 10^14 rows in 90 kB, which would be read for years.
+#[test]
+fn a_file_of_more_rows_than_it_can_hold_ends() {
+    let folder = folder("nsight-endless");
+    let place = folder.join("run.sqlite");
+    let analyze = &["analyze", "run.sqlite"][..];
+    for (table, args) in
+        [("CUPTI_ACTIVITY_KIND_MEMCPY", analyze), ("StringIds", &["view", "run.sqlite", "-o", "run.svg"])]
+    {
+        let _ = std::fs::remove_file(&place);
+        let mut db = Connection::open(&place).unwrap();
+        let columns =
+            if table == "StringIds" { "id INTEGER PRIMARY KEY, value TEXT" } else { "start INT, end INT" };
+        db.execute_batch(&format!(
+            "PRAGMA page_size = 1024; CREATE TABLE {table} ({columns}); CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INT);"
+        ))
+        .unwrap();
+        let all = db.transaction().unwrap();
+        for k in 0..5000 {
+            all.execute(&format!("INSERT INTO {table} VALUES (?1, 'some text')"), [k]).unwrap();
+        }
+        all.commit().unwrap();
+        drop(db);
+        let told = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{table} as it was made");
+        let mut bytes = std::fs::read(&place).unwrap();
+        let is_leaf = |n: &u32| bytes[(*n as usize - 1) * 1024] == 13;
+        let leaves: Vec<u32> = (4..80).filter(is_leaf).take(7).collect();
+        // The root, and below it one page after the other, down to a leaf as it was.
+        let path = [&[2], &leaves[..]].concat();
+        for pair in path.windows(2) {
+            let at = (pair[0] as usize - 1) * 1024;
+            bytes[at..at + 1024].copy_from_slice(&naming(pair[1]));
+        }
+        std::fs::write(&place, bytes).unwrap();
+        let told = spanlift(&folder, args);
+        assert_eq!((told.code, told.out.as_str()), (2, ""), "{table}");
+        let (head, tail) =
+            ("error: run.sqlite: ", ": as a database of SQLite: more rows than its bytes can hold\n");
+        assert!(told.err.starts_with(head) && told.err.ends_with(tail), "{table}: {}", told.err);
+    }
+}

@@ -25,19 +25,23 @@
 
 mod file;
 mod memory;
+mod pieces;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
+use rusqlite::ErrorCode;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
+use spanlift::text::grouped;
 
 use crate::say::{self, Fail};
 use crate::source;
 use file::File;
 use memory::Ledger;
+use pieces::{Event, FREE, Pieces, TIMES};
 
 /// What it is called where a trace says what it was read from.
 pub(crate) const TOOL: &str = "Nsight Systems";
@@ -73,8 +77,14 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
     if source::is_once(path) {
         return Err(Fail::at(&place, "a database of SQLite cannot be read from a pipe: give its file"));
     }
-    let fault =
-        |at: &str, e: rusqlite::Error| Fail::at(&place, format!("{at}: as a database of SQLite: {e}"));
+    let fault = |at: &str, e: rusqlite::Error| {
+        let told = match e.sqlite_error_code() {
+            // By nobody else than the file's own limit.
+            Some(ErrorCode::OperationInterrupted) => "more rows than its bytes can hold".to_owned(),
+            _ => e.to_string(),
+        };
+        Fail::at(&place, format!("{at}: as a database of SQLite: {told}"))
+    };
     let mut head = [0; MAGIC.len()];
     if std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_err() || !is_sqlite(&head)
     {
@@ -117,19 +127,20 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
             "byte 0: a database of nvprof, which is not read: record with `nsys profile --trace=cuda,nvtx`",
         ));
     }
-    let mut to = Pieces {
-        bytes: format!("{{\"traceName\":\"{TOOL}\",\"traceEvents\":[").into_bytes(),
-        n_events: 0,
-        sink,
-    };
+    let head = format!("{{\"traceName\":\"{TOOL}\",\"traceEvents\":[");
+    let mut to = Pieces::new(head, export.file.n_bytes, sink);
     for kind in Kind::ALL {
+        let at = |n: u64| format!("event {n} (in {})", kind.table());
         export.write(kind, &mut to).map_err(|e| match e {
-            Broken::Database(e) => fault(&format!("event {} (in {})", to.n_events, kind.table()), e),
+            Broken::Database(e) => fault(&at(to.n_events), e),
             Broken::Sink(fail) => fail,
+            Broken::TooMuch => {
+                let told = format!("expands past {} bytes and {TIMES} times the file's", grouped(FREE));
+                Fail::at(&place, format!("{}: {told}", at(to.n_events)))
+            }
         })?;
     }
-    to.bytes.extend_from_slice(b"]}");
-    (to.sink)(&to.bytes)
+    to.end("]}")
 }
 
 /// The events of an export as one JSON object.
@@ -155,6 +166,8 @@ pub(crate) fn json(path: &Path) -> Result<Vec<u8>, Fail> {
 enum Broken {
     Database(rusqlite::Error),
     Sink(Fail),
+    /// Far more comes of the file than it holds.
+    TooMuch,
 }
 
 impl From<rusqlite::Error> for Broken {
@@ -394,11 +407,11 @@ impl Export {
                 let (memory, device) = (self.memory(row.int("memKind")), self.device(&row, "deviceId"));
                 ledger.add(&row, memory, device, &self.memory_operations);
             } else {
-                to.event(&self.event(kind, &row)).map_err(Broken::Sink)?;
+                to.event(&self.event(kind, &row))?;
             }
         }
         for event in ledger.events() {
-            to.event(&event).map_err(Broken::Sink)?;
+            to.event(&event)?;
         }
         Ok(())
     }
@@ -629,67 +642,5 @@ impl Row<'_> {
             ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
         }
-    }
-}
-
-/// What is to be written.
-struct Event {
-    /// Its phase; but for a slice (`X`), its end is not looked at.
-    ph: char,
-    cat: &'static str,
-    name: String,
-    pid: Option<i64>,
-    tid: Option<i64>,
-    start: Option<i64>,
-    end: Option<i64>,
-    correlation: Option<i64>,
-    args: Vec<(&'static str, i64)>,
-}
-
-/// Nanoseconds as a decimal number of microseconds.
-fn micros(ns: i128) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    let ns = ns.unsigned_abs();
-    format!("{sign}{}.{:03}", ns / 1000, ns % 1000)
-}
-
-/// Gives what is written to a sink, a piece at a time.
-struct Pieces<S> {
-    bytes: Vec<u8>,
-    n_events: u64,
-    sink: S,
-}
-
-impl<S: FnMut(&[u8]) -> Result<(), Fail>> Pieces<S> {
-    fn event(&mut self, event: &Event) -> Result<(), Fail> {
-        let comma = if self.n_events == 0 { "" } else { "," };
-        self.n_events += 1;
-        let number = |number: Option<i128>| number.map_or("null".to_owned(), micros);
-        let id = |id: Option<i64>| id.map_or("null".to_owned(), |id| id.to_string());
-        let (start, end) = (event.start.map(i128::from), event.end.map(i128::from));
-        let dur = match event.ph {
-            'X' => format!("\"dur\":{},", number(start.zip(end).map(|(start, end)| end - start))),
-            _ => String::new(),
-        };
-        let name = serde_json::Value::from(event.name.as_str());
-        let mut args: Vec<String> =
-            event.args.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-        args.extend(event.correlation.iter().map(|id| format!("\"correlation\":{id}")));
-        let written = write!(
-            self.bytes,
-            "{comma}{{\"ph\":\"{}\",\"cat\":\"{}\",\"name\":{name},\"pid\":{},\"tid\":{},\"ts\":{},{dur}\"args\":{{{}}}}}",
-            event.ph,
-            event.cat,
-            id(event.pid),
-            id(event.tid),
-            number(start),
-            args.join(",")
-        );
-        written.map_err(|e| Fail::new(e.to_string()))?;
-        if 1 << 16 < self.bytes.len() {
-            (self.sink)(&self.bytes)?;
-            self.bytes.clear();
-        }
-        Ok(())
     }
 }

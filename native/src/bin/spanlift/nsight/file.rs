@@ -3,6 +3,9 @@
 //! Of a database with a write-ahead log SQLite makes `-wal` and `-shm` beside the file even for those who only read. Where no log
 //! has anything in it the file is all there is, and SQLite is told that it does not change. What a log holds is not in the file
 //! yet, so file and log are copied into the folder for temporary files, where SQLite joins them.
+//!
+//! A page that names itself, or others that name one page many times, would be read without an end: what SQLite does is limited by
+//! the length of the file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,10 +18,19 @@ use rusqlite::{Connection, OpenFlags};
 /// What SQLite keeps beside a file: changes that are to be made, or to be taken back.
 const LOGS: [&str; 2] = ["-wal", "-journal"];
 
+/// Steps of SQLite's machine at once.
+const STEPS: i32 = 10_000;
+/// Steps that any file may take.
+const FREE_STEPS: u64 = 1_000_000;
+/// Steps for each byte beyond that. A row takes one for each column and a few more, at least five bytes of the file, and is read twice.
+const STEPS_OF_BYTE: u64 = 16;
+
 /// An open database, and the copy that it is of.
 pub(super) struct File {
     // Closed before the copy is removed.
     pub(super) db: Connection,
+    /// How long it is, with its logs.
+    pub(super) n_bytes: u64,
     _copy: Option<Copy>,
 }
 
@@ -39,13 +51,29 @@ impl File {
     pub(super) fn open(path: &Path) -> Result<File, Broken> {
         let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let logs: Vec<&str> = LOGS.into_iter().filter(|log| has_content(&beside(path, log))).collect();
-        if logs.is_empty() {
+        let files = logs.iter().map(|log| beside(path, log)).chain([path.to_owned()]);
+        let n_bytes = files.filter_map(|file| Some(fs::metadata(file).ok()?.len())).sum();
+        let file = if logs.is_empty() {
             let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            return Ok(File { db: Connection::open_with_flags(unchanging(path), flags)?, _copy: None });
-        }
-        let copy = Copy::of(path, &logs).map_err(Broken::Copy)?;
-        let db = Connection::open_with_flags(&copy.file, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        Ok(File { db, _copy: Some(copy) })
+            File { db: Connection::open_with_flags(unchanging(path), flags)?, n_bytes, _copy: None }
+        } else {
+            let copy = Copy::of(path, &logs).map_err(Broken::Copy)?;
+            let db = Connection::open_with_flags(&copy.file, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            File { db, n_bytes, _copy: Some(copy) }
+        };
+        file.limited()
+    }
+
+    /// The file, whose reading ends where it takes far more steps than its bytes can hold rows for.
+    fn limited(mut self) -> Result<File, Broken> {
+        let steps = STEPS_OF_BYTE.saturating_mul(self.n_bytes).saturating_add(FREE_STEPS);
+        let mut left = steps / u64::from(STEPS.unsigned_abs());
+        let is_over = move || {
+            left = left.saturating_sub(1);
+            left == 0
+        };
+        self.db.progress_handler(STEPS, Some(is_over))?;
+        Ok(self)
     }
 }
 
