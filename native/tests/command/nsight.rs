@@ -340,3 +340,78 @@ fn a_file_of_more_rows_than_it_can_hold_ends() {
         assert!(told.err.starts_with(head) && told.err.ends_with(tail), "{table}: {}", told.err);
     }
 }
+
+/// A stream that waits for a copy on another, as the same Chrome trace says it; numbers of events are each process's own.
+#[test]
+fn what_a_stream_waits_for_is_found_by_its_record() {
+    let folder = folder("nsight-waits");
+    let rows = |process: i64| {
+        let (pid, tid) = (process << 24, (process << 24) | 77);
+        format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 1000, 0, {tid}, 1, 1, 0), (1000, 2000, 0, {tid}, 2, 20, 0),
+                 (2000, 3000, 0, {tid}, 3, 21, 0), (3000, 4000, 0, {tid}, 4, 3, 0);
+             INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (5000, 95000, 0, 1, 7, 1, {pid}, 4096, 1, 1, 2);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (96000, 99000, 0, 1, 13, 4, {pid}, 2, 2);
+             INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (2100, 2200, 0, 1, 13, 3, {pid}, 2, 777);"
+        )
+    };
+    let records = |process: i64| {
+        format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, 7, 2, {process} << 24, 5, 777), (0, 1, 7, 0, {process} << 24, 5, 778);"
+        )
+    };
+    let of = |name: &str, more: &str| {
+        let db = Connection::open(folder.join(name)).unwrap();
+        db.execute_batch(&format!(
+            "{SCHEMA}ALTER TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION ADD eventSyncId INT;
+             INSERT INTO StringIds VALUES (20, 'cudaEventRecord'), (21, 'cudaStreamWaitEvent');
+             CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT, eventId INT, eventSyncId INT);{more}"
+        ))
+        .unwrap();
+        drop(db);
+        let told = spanlift(&folder, &["analyze", name, "--format", "json"]);
+        assert_eq!((told.code, told.err.as_str()), (0, ""));
+        let drawn = spanlift(&folder, &["view", name, "-o", "run.svg"]);
+        assert_eq!((drawn.code, drawn.err.as_str()), (0, ""));
+        let picture = std::fs::read_to_string(folder.join("run.svg")).unwrap();
+        (json(&told.out), picture.matches("<polyline").count())
+    };
+    let (mut told, arrows) = of("one.sqlite", &(rows(10) + &records(10)));
+    let call = |name: &str, cat: &str, k: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":10,"tid":77,"ts":{},"dur":1,"args":{{"correlation":{k}}}}}"#,
+            k - 1
+        )
+    };
+    let work = |name: &str, cat: &str, stream: u32, at: (f64, f64), k: u32, more: &str| {
+        let (ts, dur) = at;
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{stream},"context":1{more},"correlation":{k}}}}}"#
+        )
+    };
+    let waits = r#","wait_on_stream":7,"wait_on_cuda_event_record_corr_id":2"#;
+    let events = [
+        work("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", 7, (5.0, 90.0), 1, r#","bytes":4096"#),
+        work("void k<float>(float*)", "kernel", 13, (96.0, 3.0), 4, ""),
+        call("cudaMemcpyAsync", "cuda_runtime", 1),
+        call("cudaEventRecord", "cuda_runtime", 2),
+        call("cudaStreamWaitEvent", "cuda_runtime", 3),
+        call("cuLaunchKernel", "cuda_driver", 4),
+        work("Stream Wait Event", "cuda_sync", 13, (2.1, 0.1), 3, waits),
+    ];
+    std::fs::write(folder.join("run.json"), format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
+    let chrome = spanlift(&folder, &["analyze", "run.json", "--format", "json"]);
+    assert_eq!((chrome.code, chrome.err.as_str()), (0, ""));
+    assert_eq!(told, json(&chrome.out));
+    // Without the record the wait is there, and what it waits for is not known.
+    let (without, fewer) = of("none.sqlite", &rows(10));
+    told["findings"] = without["findings"].clone();
+    told["replay"] = without["replay"].clone();
+    assert_eq!(told, without, "the figures are those of the times");
+    assert_eq!(arrows, fewer + 1, "an arrow from the copy to the kernel");
+    // Of two processes each waits for its own.
+    let both = rows(10) + &rows(11);
+    let of_two = [("a", String::new()), ("b", records(10)), ("c", records(10) + &records(11))];
+    let arrows = of_two.map(|(name, records)| of(&format!("{name}.sqlite"), &format!("{both}{records}")).1);
+    assert_eq!(arrows.map(|n| n - arrows[0]), [0, 1, 2]);
+}

@@ -10,6 +10,7 @@
 //! | `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` (`--cuda-graph-trace=graph`) | `kernel`, one for each launch of a graph |
 //! | `CUPTI_ACTIVITY_KIND_RUNTIME`, `_DRIVER` | `cuda_runtime`, `cuda_driver` |
 //! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
+//! | `CUPTI_ACTIVITY_KIND_CUDA_EVENT` (`--cuda-event-trace=true`) | what those wait for: `wait_on_stream` and the record's correlation |
 //! | `CUDA_GPU_MEMORY_USAGE_EVENTS` (`--cuda-memory-usage=true`) | `cpu_instant_event`, PyTorch's `[memory]`, in the order of time |
 //! | `NVTX_EVENTS` | `user_annotation`: ranges, marks as instants, ranges without an end as halves (`B`), names as metadata |
 //!
@@ -52,6 +53,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const ABOUT: &str = "TARGET_INFO_SESSION_START_TIME";
 /// The table that says which of the machine's devices a process sees as which.
 const DEVICES: &str = "TARGET_INFO_CUDA_DEVICE";
+/// The table of the records of events, which synchronisations wait for.
+const RECORDS: &str = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 /// The table that says which number is an allocation and which a free.
 const MEMORY_OPERATIONS: &str = "ENUM_CUDA_DEV_MEM_EVENT_OPER";
 /// What a process stands in front of its streams by: more than there are streams, which have 32 bits.
@@ -229,7 +232,7 @@ impl Kind {
             Kind::Memset => (ON_DEVICE, &["bytes", "memKind"]),
             Kind::Kernel => (ON_DEVICE, &["demangledName", "shortName"]),
             Kind::Graph => (ON_DEVICE, &["graphId"]),
-            Kind::Sync => (ON_DEVICE, &["syncType"]),
+            Kind::Sync => (ON_DEVICE, &["syncType", "eventSyncId"]),
             Kind::Memory => (ON_DEVICE, &["bytes", "memKind", "memoryOperationType", "address"]),
             Kind::Runtime | Kind::Driver => (ON_HOST, &["correlationId", "nameId"]),
             Kind::Nvtx => (ON_HOST, &["text", "textId", "eventType"]),
@@ -237,6 +240,9 @@ impl Kind {
         [&["start", "end"], place, own].concat()
     }
 }
+
+/// The stream and the correlation of each record of an event, by process and the number that its synchronisations have too.
+type Records = BTreeMap<(Option<i64>, i64), (i64, i64)>;
 
 /// An open export.
 struct Export {
@@ -252,6 +258,7 @@ struct Export {
     /// The devices of the machine by process and the number that it knows them by; nothing where there is one process, whose own
     /// numbers are as good.
     devices: BTreeMap<(i64, i64), i64>,
+    records: Records,
 }
 
 impl Export {
@@ -271,6 +278,7 @@ impl Export {
             memory_operations: BTreeMap::new(),
             many: false,
             devices: BTreeMap::new(),
+            records: BTreeMap::new(),
             file,
         };
         export.tables = export.ordinary_tables()?;
@@ -282,6 +290,7 @@ impl Export {
         if export.many {
             export.devices = export.devices()?;
         }
+        export.records = export.records()?;
         Ok(export)
     }
 
@@ -291,8 +300,15 @@ impl Export {
 
     /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
     fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
-        let others =
-            ["StringIds", "ENUM_CUDA_MEM_KIND", "ENUM_NSYS_EVENT_TYPE", MEMORY_OPERATIONS, ABOUT, DEVICES];
+        let others = [
+            "StringIds",
+            "ENUM_CUDA_MEM_KIND",
+            "ENUM_NSYS_EVENT_TYPE",
+            MEMORY_OPERATIONS,
+            RECORDS,
+            ABOUT,
+            DEVICES,
+        ];
         let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(others);
         let mut found = BTreeMap::new();
         for table in wanted {
@@ -359,6 +375,20 @@ impl Export {
         Ok(seen.len())
     }
 
+    /// The stream and the correlation of each record of an event.
+    fn records(&self) -> rusqlite::Result<Records> {
+        let mut found = Records::new();
+        let read = self.each(RECORDS, &["globalPid", "streamId", "correlationId", "eventSyncId"], |row| {
+            let record = self.stream(row).zip(self.correlation(row, "globalPid"));
+            found.extend(record_of(row).zip(record));
+            Ok(())
+        });
+        match read {
+            Err(Broken::Database(e)) => Err(e),
+            _ => Ok(found),
+        }
+    }
+
     /// The devices of the machine by process and the number that it knows them by.
     fn devices(&self) -> rusqlite::Result<BTreeMap<(i64, i64), i64>> {
         const COLUMNS: [&str; 3] = ["pid", "cudaId", "gpuId"];
@@ -387,31 +417,42 @@ impl Export {
         kind: Kind,
         to: &mut Pieces<S>,
     ) -> Result<(), Broken> {
-        let Some(there) = self.tables.get(kind.table()) else { return Ok(()) };
-        let columns = kind.columns();
-        let selected: Vec<String> = columns
-            .iter()
-            .map(|name| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() })
-            .collect();
-        let query = format!("SELECT {} FROM {}", selected.join(", "), kind.table());
-        let mut statement = self.file.db.prepare(&query)?;
-        let mut rows = statement.query([])?;
         let mut ledger = Ledger::default();
+        self.each(kind.table(), &kind.columns(), |row| {
+            if kind == Kind::Memory {
+                let (memory, device) = (self.memory(row.int("memKind")), self.device(row, "deviceId"));
+                ledger.add(row, memory, device, &self.memory_operations);
+                return Ok(());
+            }
+            to.event(&self.event(kind, row))
+        })?;
+        for event in ledger.events() {
+            to.event(&event)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the rows of a table, where it is there, to `use_row`; what stands in no column of it is null.
+    fn each(
+        &self,
+        table: &str,
+        columns: &[&'static str],
+        mut use_row: impl FnMut(&Row<'_>) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        let Some(there) = self.tables.get(table) else { return Ok(()) };
+        let selected = columns.iter().map(|name| match there.contains(*name) {
+            true => format!("\"{name}\""),
+            false => "NULL".to_owned(),
+        });
+        let selected: Vec<String> = selected.collect();
+        let mut statement = self.file.db.prepare(&format!("SELECT {} FROM {table}", selected.join(", ")))?;
+        let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let mut values = Vec::with_capacity(selected.len());
             for column in 0..selected.len() {
                 values.push(row.get_ref(column)?);
             }
-            let row = Row { columns: &columns, values };
-            if kind == Kind::Memory {
-                let (memory, device) = (self.memory(row.int("memKind")), self.device(&row, "deviceId"));
-                ledger.add(&row, memory, device, &self.memory_operations);
-            } else {
-                to.event(&self.event(kind, &row))?;
-            }
-        }
-        for event in ledger.events() {
-            to.event(&event)?;
+            use_row(&Row { columns, values })?;
         }
         Ok(())
     }
@@ -489,7 +530,14 @@ impl Export {
                 on_host(if is_runtime { "cuda_runtime" } else { "cuda_driver" }, name.to_owned())
             }
             Kind::Memory => unreachable!("bug: the rows of memory are summed up"),
-            Kind::Sync => on_device("cuda_sync", synchronisation(row.int("syncType")).to_owned()),
+            Kind::Sync => {
+                let mut event = on_device("cuda_sync", synchronisation(row.int("syncType")).to_owned());
+                if let Some((stream, record)) = record_of(row).and_then(|of| self.records.get(&of)) {
+                    event.args.push(("wait_on_stream", *stream));
+                    event.args.push(("wait_on_cuda_event_record_corr_id", *record));
+                }
+                event
+            }
             Kind::Nvtx => {
                 let text = row.text("text").or_else(|| self.name(row.int("textId")).map(str::to_owned));
                 Event { ph: self.phase(row), ..on_host("user_annotation", text.unwrap_or_default()) }
@@ -564,6 +612,12 @@ impl Export {
 /// The process of a global id: its middle 24 bits.
 fn process(global: i64) -> i64 {
     (global >> 24) & 0xff_ffff
+}
+
+/// What a record of an event and what waits for it have in common; nothing where no event is waited for.
+fn record_of(row: &Row<'_>) -> Option<(Option<i64>, i64)> {
+    let id = row.int("eventSyncId").filter(|id| 0 < *id && *id != 0xffff_ffff)?;
+    Some((row.int("globalPid").map(process), id))
 }
 
 /// Kinds of copies that are migrations of managed memory: to a device, to the host, between devices.
