@@ -399,6 +399,22 @@ fn another_stream_waits_for_the_copy_and_the_host_does_not() {
 }
 
 #[test]
+fn a_token_waits_when_it_is_dropped_and_not_when_it_is_forgotten() {
+    let engine = open();
+    let sent = || {
+        let there = engine.alloc(engine.stream(), 9).expect("room");
+        engine.h2d(engine.stream(), engine.pin(&[1u8; 9]).expect("room"), there).expect("up")
+    };
+    let waits =
+        || engine.program().commands().iter().filter(|c| matches!(c.op, Op::EventSync { .. })).count();
+    let (forgotten, dropped) = (sent(), sent());
+    std::mem::forget(forgotten);
+    assert_eq!(waits(), 0);
+    drop(dropped);
+    assert_eq!(waits(), 1);
+}
+
+#[test]
 fn a_scope_waits_when_its_closure_panics() {
     let engine = open();
     let stream = engine.stream();

@@ -29,6 +29,8 @@
 //! when that is done. Page-locked buffers are taken by transfers, or borrowed exclusively for a scope that waits for all of
 //! them before it ends. No guard has to be dropped for memory to be safe, so forgetting one harms nobody.
 //!
+//! **Without a device:** [`spanlift::simulated`] has scopes, tokens, buffers and slices on the simulator, for tests and for who has no GPU.
+//!
 //! **Failure:** every error of the driver comes out as an error of the call that met it, and the engine stays usable, with
 //! these exceptions. Refused memory is made up for: device memory is asked for once more after what is free was given
 //! back, page-locked memory in smaller pieces, lists within a device by a call for each piece, and what could not be had at open
