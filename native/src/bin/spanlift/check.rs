@@ -49,9 +49,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
     };
-    for path in [&args.mended, &args.out].into_iter().flatten() {
-        output::is_free(path)?;
-    }
+    output::are_free([&args.mended, &args.out].into_iter().filter_map(|path| path.as_deref()))?;
     let machine = of_program(args, asked, &program);
     let terms = terms(args, machine.as_ref());
     let report = match hazard::check(&program, terms) {

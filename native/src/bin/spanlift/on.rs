@@ -125,9 +125,9 @@ pub(crate) fn outputs(args: &RunArgs) -> [(&'static str, &Option<PathBuf>); 2] {
 /// Whether all of it has a place.
 ///
 /// # Errors
-/// As [`output::is_free`].
+/// As [`output::are_free`].
 pub(crate) fn are_free(args: &RunArgs) -> Result<(), Fail> {
-    outputs(args).into_iter().filter_map(|(_, path)| path.as_deref()).try_for_each(output::is_free)
+    output::are_free(outputs(args).into_iter().filter_map(|(_, path)| path.as_deref()))
 }
 
 /// Tells where it is, in lines.

@@ -44,13 +44,41 @@ pub(crate) fn is_free(path: &Path) -> Result<(), Fail> {
     has_place(path).map_err(|e| cannot(path, &e))
 }
 
-fn is_other(path: &Path) -> Result<(), Fail> {
-    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if as_file(path).is_some_and(|file| taken.contains(&file)) {
-        let why = "is an input or another output: give the output another name";
-        return Err(Fail::at(&path.display().to_string(), why));
+/// The same for several outputs of one call, of which no two are one file.
+///
+/// # Errors
+/// As [`is_free`].
+pub(crate) fn are_free<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(), Fail> {
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        is_free(path)?;
+        if to_be(path).is_some_and(|file| !seen.insert(file)) {
+            return Err(is_taken(path));
+        }
     }
     Ok(())
+}
+
+fn is_other(path: &Path) -> Result<(), Fail> {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if as_file(path).is_some_and(|file| taken.contains(&file)) { Err(is_taken(path)) } else { Ok(()) }
+}
+
+fn is_taken(path: &Path) -> Fail {
+    let why = "is an input or another output: give the output another name";
+    Fail::at(&path.display().to_string(), why)
+}
+
+/// The file that is made or replaced, by the one name that all its paths come to; nothing for what is written to as it is.
+fn to_be(path: &Path) -> Option<PathBuf> {
+    match target(path).ok()? {
+        (file, None) => {
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+            Some(folder.join(file.file_name()?))
+        }
+        (file, Some(there)) => there.is_file().then_some(file),
+    }
 }
 
 /// A file that is there by the one name that all its paths come to; nothing for a pipe or a folder, which are not replaced.
