@@ -464,8 +464,12 @@ fn refusals_give_back_what_was_given() {
     {
         assert!(matches!(engine.update(stream, formula, &mut x), Err(EngineError::Argument(_))));
     }
-    let too_large = EngineError::TooLarge { needed: 1 << 40, limit: 1 << 30 };
-    assert_eq!(engine.pinned::<u8>(1 << 40).expect_err("a TiB"), too_large);
+    let too_large = open().pinned::<u8>((1 << 30) + 1).expect_err("a byte more than a GiB");
+    assert_eq!(too_large, EngineError::TooLarge { needed: (1 << 30) + 1, limit: 1 << 30 });
+    let EngineError::TooLarge { needed, .. } = engine.pinned::<u8>(1 << 40).expect_err("a TiB") else {
+        panic!()
+    };
+    assert!(1 << 40 < needed, "with those that are there: {needed}");
     assert!(matches!(
         engine.alloc::<f64>(stream, usize::MAX),
         Err(EngineError::TooLarge { needed: u64::MAX, .. })

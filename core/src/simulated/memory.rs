@@ -35,7 +35,7 @@ impl<T> fmt::Debug for PinnedBuf<T> {
 
 impl<T: Value> PinnedBuf<T> {
     pub(super) fn new(shared: &Shared, len: usize) -> Result<PinnedBuf<T>, EngineError> {
-        let id = declared(shared, Space::Pinned, "host", len * size_of::<T>())?;
+        let id = declared(shared, Space::Pinned, "host", (len, size_of::<T>()))?;
         let elements = vec![T::ZERO; len].into();
         Ok(PinnedBuf { shared: shared.clone(), id, len, elements, is_changed: false })
     }
@@ -69,17 +69,14 @@ impl<T: Value> PinnedBuf<T> {
         self.is_changed = false;
     }
 
-    /// Takes it that a device writes it: what the host knew is over.
+    /// Takes it that a device writes it: what the host knew, and has [told](PinnedBuf::tell), is over.
     pub(super) fn forget(&mut self) {
-        self.tell();
         self.elements.take();
     }
 
     fn found(&self) -> Vec<T> {
         let found = self.shared.look(self.id, self.len * size_of::<T>());
-        let mut elements = decoded(&found.unwrap_or_else(|error| panic!("what was brought: {error}")));
-        elements.resize(self.len, T::ZERO);
-        elements
+        decoded(&found.unwrap_or_else(|error| panic!("what was brought: {error}")))
     }
 }
 
@@ -149,7 +146,7 @@ impl<T> fmt::Debug for DevBuf<T> {
 impl<T: Value> DevBuf<T> {
     pub(super) fn new(home: &Stream, len: usize) -> Result<DevBuf<T>, EngineError> {
         let shared = home.shared.clone();
-        let bytes = shared.room(len * size_of::<T>())?;
+        let bytes = shared.room(len, size_of::<T>())?;
         let mut program = shared.program();
         let name = program.names_mut().buffers.unused("there");
         let draft = program.alloc(Space::Device, &name, Bytes(bytes.max(1))).dev(shared.dev());
@@ -175,14 +172,14 @@ impl<T: Value> DevBuf<T> {
     }
 }
 
-/// Memory of the host that carries bytes, all of them 0.
+/// Memory of the host that carries bytes, all of them 0: so many elements of so many bytes.
 pub(super) fn declared(
     shared: &Shared,
     space: Space,
     word: &str,
-    bytes: usize,
+    (len, size): (usize, usize),
 ) -> Result<BufferId, EngineError> {
-    let bytes = shared.room(bytes)?;
+    let bytes = shared.room(len, size)?;
     let mut program = shared.program();
     let name = program.names_mut().buffers.unused(word);
     // Of no elements too there is memory.

@@ -230,9 +230,9 @@ impl Shared {
         if Rc::ptr_eq(&self.0, &other.0) { Ok(()) } else { Err(EngineError::OtherEngine) }
     }
 
-    /// Counts the bytes of one more buffer.
-    fn room(&self, bytes: usize) -> Result<u64, EngineError> {
-        let bytes = bytes as u64;
+    /// Counts one more buffer, of so many elements of so many bytes; gives its bytes.
+    fn room(&self, len: usize, size: usize) -> Result<u64, EngineError> {
+        let bytes = (len as u64).saturating_mul(size as u64);
         let mut issued = self.0.issued.borrow_mut();
         let needed = issued.bytes.saturating_add(bytes);
         if needed > MOST_BYTES {
@@ -245,17 +245,16 @@ impl Shared {
     /// What the host finds in the first bytes of a buffer that it looks at now.
     fn look(&self, buffer: BufferId, bytes: usize) -> Result<Vec<u8>, SimError> {
         let mut issued = self.0.issued.borrow_mut();
-        let n = issued.program.len();
-        if issued.known.as_ref().is_none_or(|(then, _)| *then != n) {
-            issued.known = Some((n, sim::run(&issued.program, &self.0.machine)?.finals));
-        }
+        let finals = match issued.known.take() {
+            Some((then, finals)) if then == issued.program.len() => finals,
+            _ => sim::run(&issued.program, &self.0.machine)?.finals,
+        };
+        let found = finals.iter().find(|found| found.buffer == buffer);
+        let found = found.and_then(|found| found.bytes.get(..bytes)).map(<[u8]>::to_vec);
         // Looking changes nothing, so what is known stays so.
         issued.program.host_read(part_of(buffer, 0, bytes));
-        let n = issued.program.len();
-        let Some((then, finals)) = &mut issued.known else { return Ok(Vec::new()) };
-        *then = n;
-        let found = finals.iter().find(|found| found.buffer == buffer);
-        Ok(found.and_then(|found| found.bytes.get(..bytes)).map_or(Vec::new(), <[u8]>::to_vec))
+        issued.known = Some((issued.program.len(), finals));
+        Ok(found.unwrap_or_else(|| unreachable!("bug: memory of the host carries bytes")))
     }
 }
 
@@ -327,7 +326,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::TooLarge`].
     pub fn pinned<T: Value>(&self, len: usize) -> Result<PinnedBuf<T>, EngineError> {
-        PinnedBuf::new(&self.shared, self.fits::<T>(len)?)
+        PinnedBuf::new(&self.shared, len)
     }
 
     /// A page-locked buffer with these elements.
@@ -358,16 +357,7 @@ impl Engine {
     /// [`EngineError::TooLarge`], or the stream is another engine's.
     pub fn alloc<T: Value>(&self, stream: &Stream, len: usize) -> Result<DevBuf<T>, EngineError> {
         self.shared.is(&stream.shared)?;
-        DevBuf::new(stream, self.fits::<T>(len)?)
-    }
-
-    /// A length, unless so many elements are too many before anything is made for them.
-    fn fits<T>(&self, len: usize) -> Result<usize, EngineError> {
-        let needed = (len as u64).saturating_mul(size_of::<T>() as u64);
-        if needed > MOST_BYTES {
-            return Err(EngineError::TooLarge { needed, limit: MOST_BYTES });
-        }
-        Ok(len)
+        DevBuf::new(stream, len)
     }
 
     /// The host waits for all work of the device.

@@ -158,12 +158,12 @@ impl Engine {
     fn stage(&self, bytes: usize) -> Result<BufferId, EngineError> {
         let mut staging = self.staging.borrow_mut();
         while staging.slots.len() < SLOTS {
-            staging.slots.push((declared(&self.shared, Space::Pinned, "slot", CHUNK)?, None));
+            staging.slots.push((declared(&self.shared, Space::Pinned, "slot", (CHUNK, 1))?, None));
         }
         match staging.pageable {
             Some((pageable, room)) if bytes as u64 <= room => Ok(pageable),
             _ => {
-                let pageable = declared(&self.shared, Space::Pageable, "slice", bytes)?;
+                let pageable = declared(&self.shared, Space::Pageable, "slice", (bytes, 1))?;
                 staging.pageable = Some((pageable, bytes as u64));
                 Ok(pageable)
             }

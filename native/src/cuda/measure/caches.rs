@@ -68,12 +68,9 @@ impl Fetched {
     /// # Errors
     /// Why nothing can be said: the extra times are none, or grow in another way.
     fn from(threads: usize, times: &[Changed]) -> Result<Fetched, &'static str> {
-        let (Some(last), Some(least)) = (times.last(), times.get(1)) else {
+        let ([_, least, .., last], true) = (times, MIN_SIZES <= times.len()) else {
             return Err("there are too few sizes");
         };
-        if times.len() < MIN_SIZES {
-            return Err("there are too few sizes");
-        }
         let extra = |t: &Changed| t.first - t.again;
         if !times.iter().all(|t| 0.0 < extra(t)) {
             return Err("at some size bytes that were just changed take no longer");
@@ -93,8 +90,8 @@ impl Fetched {
         let caches = (0..).map(|k| least * (f64::from(k) / STEPS).exp2()).take_while(|cache| *cache < most);
         let tried = caches.chain([most]).map(|cache| (variance(&each(cache)), cache));
         // Of those that fit alike the largest.
-        let best = tried.reduce(|best, next| if next.0 <= best.0 { next } else { best });
-        let Some((variance, cache)) = best else { return Err("there are too few sizes") };
+        let (variance, cache) =
+            tried.fold((f64::INFINITY, most), |best, next| if next.0 <= best.0 { next } else { best });
         let logs = each(cache);
         let middle = mean(&logs);
         let grows = |t: &Changed| t.bytes as f64 <= cache;
@@ -155,9 +152,7 @@ impl Gate {
             if looks.is_multiple_of(1 << 10) { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
-}
 
-impl Gate {
     /// Lets everybody pass for good, since not all will come.
     fn open(&self) {
         self.arrived.fetch_add(usize::MAX / 2, Ordering::AcqRel);
