@@ -13,6 +13,11 @@ const RECORDED = JSON.stringify({
     event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, 10, 90, { device: 0, stream: 7, correlation: 1, bytes: 4_000_000 }),
   ],
 });
+/** More slices than are looked through without being asked. */
+const many = () => {
+  const host = Array.from({ length: 100_001 }, (_, k) => event("cpu_op", "aten::to", 1, 100 + k, 1, {}));
+  return JSON.stringify({ traceEvents: [...JSON.parse(RECORDED).traceEvents, ...host] });
+};
 const LAYOUT = JSON.stringify({
   storages: [{ id: "w", device: "cpu", bytes: 80 }],
   tensors: [{ name: "a", storage: "w", dtype: "f32", shape: [2, 2], strides: [4, 1] }],
@@ -26,6 +31,7 @@ before(async () => {
   const trace = room.files.write("trace.json", RECORDED);
   const program = join(programs, "strategy-b.txt");
   pages.trace = await harness.viewed(room.files, "trace.html", trace);
+  pages.large = await harness.viewed(room.files, "large.html", room.files.write("large.json", many()));
   pages.layout = await harness.viewed(room.files, "layout.html", room.files.write("layout.json", LAYOUT), "--to", "cuda:0");
   pages.program = await harness.viewed(room.files, "program.html", program);
   const own = join(room.files.folder, "own.json");
@@ -59,8 +65,8 @@ const open = async (path) => {
   return { ...visit, parts: () => visit.page.evaluate(() => globalThis.parts) };
 };
 
-test("traces and layouts are shown, and looked at, with the first part alone; what if brings the second", async () => {
-  for (const path of [pages.trace, pages.layout]) {
+test("large traces and layouts are shown, and looked at, with the first part alone; what if brings the second", async () => {
+  for (const path of [pages.large, pages.layout]) {
     const visit = await open(path);
     const canvas = await harness.ready(visit.page);
     await visit.page.locator(".sl-plot").focus();
@@ -71,7 +77,7 @@ test("traces and layouts are shown, and looked at, with the first part alone; wh
     }
     await visit.page.waitForTimeout(500);
     assert.equal(await visit.parts(), 1, path);
-    if (path === pages.trace) {
+    if (path === pages.large) {
       await visit.page.locator(".sl-plot").focus();
       await visit.page.keyboard.press("i");
       await says(visit.page.locator(".sl-then").first(), /the error of the model/);
@@ -79,6 +85,24 @@ test("traces and layouts are shown, and looked at, with the first part alone; wh
     }
     await visit.close();
   }
+});
+
+test("findings bring the second part: of a trace that is not large by themselves, behind its first picture", async () => {
+  const visit = await open(pages.trace);
+  await harness.ready(visit.page);
+  await says(visit.page.locator(".sl-advice"), /^FINDINGS 1\s+frees the host/);
+  assert.equal(await visit.parts(), 2);
+  await visit.close();
+  const large = await open(pages.large);
+  await harness.ready(large.page);
+  const panel = large.page.locator(".sl-advice");
+  await harness.eventually(() => panel.isVisible(), "a recording has no findings");
+  await large.page.waitForTimeout(2500);
+  assert.equal(await large.parts(), 1);
+  await panel.locator("summary").first().click();
+  await says(panel, /^FINDINGS 1\s+frees the host/);
+  assert.equal(await large.parts(), 2);
+  await large.close();
 });
 
 test("a program needs both, and so does a trace that has one, and each comes once", async () => {
@@ -101,7 +125,6 @@ test("a frame that may only run scripts, as a cell of a notebook has, brings the
   const visit = await room.chromium.open(room.files.write("frame.html", html));
   const frame = await harness.frameIn(visit.page.locator("iframe"));
   await harness.ready(frame);
-  assert.equal(await frame.evaluate(() => globalThis.parts), 1);
   await frame.locator(".sl-plot").focus();
   await visit.page.keyboard.press("i");
   await says(frame.locator(".sl-then").first(), /the error of the model/);

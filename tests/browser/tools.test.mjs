@@ -1261,6 +1261,57 @@ test("a recorded trace is run again with changes, the error of the model said fi
   await visit.close();
 });
 
+test("what could be better in a recording is listed as the command lists it, and its slices are gone through", async () => {
+  const path = room.files.write("found.json", RECORDED);
+  const { findings } = JSON.parse(await harness.spanlift("analyze", path, "--format", "json"));
+  assert.ok(findings.length > 1, "no findings to compare");
+  const visit = await room.chromium.open(await harness.viewed(room.files, "found.html", path));
+  const canvas = await harness.ready(visit.page);
+  const panel = visit.page.locator(".sl-advice");
+  await says(panel, new RegExp(`^FINDINGS ${findings.length}\\s`));
+  const all = panel.locator("li");
+  assert.equal(await all.count(), findings.length);
+  for (const [k, { title, why, change }] of findings.entries()) {
+    const words = (await all.nth(k).textContent()).replace(/\s+/g, " ");
+    for (const each of [title, why, change]) assert.ok(words.includes(each), `${words}: ${each}`);
+  }
+  // Opened, it shows the slice that shows it best; every event of the file is a slice, in order.
+  const shows = (slice) => harness.eventually(async () => (await canvas.getAttribute("data-slice")) === String(slice), `slice ${slice} is not shown`);
+  await all.nth(1).locator("summary").click();
+  await shows(findings[1].events[0]);
+  await all.nth(1).getByRole("button", { name: "next slice" }).click();
+  await shows(findings[1].events[1 % findings[1].events.length]);
+  await says(all.nth(1).locator("[role=status]"), new RegExp(`^${1 + (1 % findings[1].events.length)} of ${findings[1].events.length}$`));
+  // One at a time, by a key too; while a search has hits the key is theirs.
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("Shift+N");
+  await shows(findings[0].events[0]);
+  assert.deepEqual(await panel.locator("details").evaluateAll((list) => list.map((one) => one.open)), findings.map((_, k) => k === 0));
+  await visit.page.keyboard.press("Shift+N");
+  await shows(findings.at(-1).events[0]);
+  await visit.page.keyboard.press("n");
+  await shows(findings[0].events[0]);
+  await visit.page.locator(".sl-search").fill("kind:kernel");
+  await says(visit.page.locator(".sl-hits"), /1 found/);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("n");
+  await says(visit.page.locator(".sl-hits"), /1 of 1/);
+  assert.equal(await all.nth(0).locator("details").evaluate((one) => one.open), true);
+  // A program has findings of another kind, at another place.
+  await visit.page.locator(".sl-files").setInputFiles([file("p.txt", "stream s\nsync s\n")]);
+  await harness.eventually(async () => !(await panel.isVisible()), "a program is not recorded");
+  await visit.close();
+});
+
+test("a recording where nothing is to be won says so", async () => {
+  const one = [call("cudaLaunchKernel", 1000, 4, 1), work("kernel", "scale", 1010, 100, 1)];
+  const path = room.files.write("well.json", JSON.stringify({ schemaVersion: 1, traceEvents: one }));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "well.html", path));
+  await harness.ready(visit.page);
+  await says(visit.page.locator(".sl-advice"), /^FINDINGS\s+Nothing holds the host or the device for long\.\s+no Python stacks[^]*to record it: torch\.profiler/);
+  await visit.close();
+});
+
 test("what is less than the model is off is said to be, and not praised", async () => {
   // Two copies of one direction at once, which the model takes for one engine's: 98 µs more than was recorded.
   const other = work("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1012, 100, 2, 8_000_000);

@@ -341,14 +341,21 @@ impl App {
         self.finding = None;
     }
 
+    /// Selects a slice and brings it into view.
+    pub fn select_shown(&mut self, slice: u32) {
+        self.select(Some(slice));
+        if self.selected.is_some() {
+            self.reveal(slice);
+        }
+    }
+
     /// Selects the work of a command and brings it into view; says whether there is any.
     pub fn select_command(&mut self, command: usize) -> bool {
         let placed = Finding { first: command, second: command, ..Finding::default() };
         let Some((slice, _)) = links::ends(&self.model.rows, &self.model.trace, &placed) else {
             return false;
         };
-        self.select(Some(slice));
-        self.reveal(slice);
+        self.select_shown(slice);
         true
     }
 

@@ -4,6 +4,7 @@
 mod answers;
 #[cfg(feature = "operators")]
 mod applied;
+mod asked;
 mod handle;
 #[cfg(feature = "course")]
 mod lesson;

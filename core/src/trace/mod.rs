@@ -19,7 +19,7 @@ mod tracks;
 use analysis::Union;
 pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
-pub(crate) use read::names::{copy as direction, is_host_call};
+pub(crate) use read::names::copy as direction;
 pub use read::{Finished, ReadError, Reading, arguments_at, left_in_file, read};
 pub use strings::{StrId, Strings};
 

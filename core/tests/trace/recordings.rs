@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use spanlift::advise::trace::{NoSkeleton, RecordedChange, Recording, findings, skeleton};
+use spanlift::advise::trace::{
+    Finding, NoSkeleton, RecordedChange, Recording, findings, findings_of, skeleton,
+};
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
 use spanlift::trace::analysis::Order;
@@ -73,6 +75,41 @@ fn both_models_of_a_trace_are_run_again_alike() {
             };
             let (a, b) = (a.end.0 - a.start.0, b.end.0 - b.start.0);
             assert!((a * by - b).abs() <= by, "{name}: {a} ns and {b} ns");
+        }
+    }
+}
+
+#[test]
+fn both_models_of_a_trace_tell_the_same() {
+    for (name, text) in traces() {
+        let mut scan = Scan::new();
+        scan.feed(&text).unwrap();
+        let table = scan.finish().unwrap();
+        let of_table = findings(&table, &Order::of(&table));
+        let trace = trace::read(&text).unwrap();
+        let of_trace = findings_of(&trace);
+        assert_eq!(of_trace.missing, of_table.missing, "{name}");
+        assert_eq!(of_trace.replay, of_table.replay, "{name}");
+        assert_eq!(of_trace.findings.len(), of_table.findings.len(), "{name}");
+        // The slice of each event, by what is said of it and when.
+        let said = |k: u32| {
+            let slice = trace.slices.get(k as usize);
+            (trace.strings.get(slice.name), slice.start.0, slice.end.0)
+        };
+        let spans = &table.spans;
+        let place = |event: u32| u32::try_from(spans.event.binary_search(&event).unwrap()).unwrap();
+        let recorded = |event: u32| {
+            let (start, end) = spans.interval(place(event));
+            (table.name(place(event)), start, end)
+        };
+        for (a, b) in of_trace.findings.iter().zip(&of_table.findings) {
+            let blank = |finding: &Finding| Finding { events: Vec::new(), ..finding.clone() };
+            assert_eq!(blank(a), blank(b), "{name}");
+            let [a, b] = [
+                a.events.iter().map(|k| said(*k)).collect::<Vec<_>>(),
+                b.events.iter().map(|event| recorded(*event)).collect(),
+            ];
+            assert_eq!(a, b, "{name}");
         }
     }
 }

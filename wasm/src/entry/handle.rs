@@ -3,25 +3,23 @@
 //! Times are nanoseconds after the zero of the trace, as numbers of the page: exact for traces of up to 104 days.
 
 use serde_json::{Value, json};
-use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, skeleton};
-use spanlift::advise::whatif::{WhatIf, compare, most_parts, what_if};
-use spanlift::hazard::{self, Mode, Terms};
+use spanlift::Program;
+use spanlift::advise::whatif::most_parts;
 use spanlift::machine::Machine;
 use spanlift::program::code::Language;
 use spanlift::program::{Op, Space};
 use spanlift::text::grouped;
 use spanlift::trace::{FlowKind, Source};
-use spanlift::{Program, sim};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::CanvasRenderingContext2d;
 
+use super::asked::{advised, changed, cut_out, set_apart};
 use super::{Viewer, opened, second};
 use crate::app::filter::Filter;
 use crate::app::{App, State, Totals};
 use crate::input::{Shared, schedule};
 use crate::memory::against;
-use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
 use crate::rows::Group;
@@ -170,6 +168,20 @@ impl View {
         let (told, item) = changed(&viewer, changes)?;
         viewer.changed = Some(item);
         Ok(text::unbroken(&told.to_string()))
+    }
+
+    /// What could be better in the recorded trace that is shown, the most worth first, with the slices that show it, as JSON.
+    ///
+    /// # Errors
+    /// Why nothing can be said, in words.
+    pub fn advice(&self) -> Result<String, JsValue> {
+        second()?;
+        Ok(advised(&self.0.borrow())?)
+    }
+
+    /// Selects a slice and brings it into view.
+    pub fn look(&self, slice: u32) {
+        time!(self, app => app.select_shown(slice));
     }
 
     /// Over how many streams the work of one can be spread in the program that is shown; 1 where there is none.
@@ -425,7 +437,7 @@ impl View {
             Some(Screen::Time(app)) => json!({
                 "at": app.at().map(|at| app.model.moment(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
                 "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
-                "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app),
+                "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app), "slices": app.model.trace.slices.len(),
                 "command": app.selected_command(), "slice": app.selected(),
                 "left": app.selected().and_then(|k| app.model.left(k)),
             }),
@@ -570,86 +582,14 @@ fn state(state: &State) -> Value {
     json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "engines": state.engines, "staged": state.staged, "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
 }
 
-// These three are of the second part of the module, and would be of the first where they are called if they were inlined there.
-
-/// A program of the range of a recorded trace that is chosen.
-#[inline(never)]
-fn cut_out(viewer: &Viewer) -> Result<PageItem, String> {
-    let app = viewer.time().ok_or("no trace is shown")?;
-    let (from, to) = app.range().ok_or("no range is chosen")?;
-    let made = skeleton(&app.model.trace, from, to).map_err(|e| e.to_string())?;
-    Ok(PageItem::source(format!("range of {}", app.model.name), made.to_text(), ""))
-}
-
-/// What sets two snapshots apart, as JSON.
-#[inline(never)]
-fn set_apart(a: &mut Viewer, b: &mut Viewer) -> Option<String> {
-    let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
-    Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))
-}
-
-/// The program that is shown, changed: the times as JSON, and an item that shows it.
-#[inline(never)]
-fn changed(viewer: &Viewer, changes: &str) -> Result<(Value, PageItem), String> {
-    let words = |e: &dyn std::fmt::Display| e.to_string();
-    let app = viewer.time().ok_or("no program is shown")?;
-    let lines = changes.lines().map(str::trim).filter(|line| !line.is_empty());
-    if is_recorded(app) {
-        return recorded(app, lines);
-    }
-    let program = app.model.trace.program.as_ref().ok_or("without a program nothing can be changed")?;
-    let machine = match (&viewer.items[viewer.item].content, &app.model.trace.source) {
-        (Content::Program { machine, .. }, _) => machine.as_str(),
-        (_, Source::Simulated { machine }) => machine.as_str(),
-        _ => "",
-    };
-    let machine = machine_of(program, machine)?;
-    let list = lines.map(str::parse::<WhatIf>).collect::<Result<Vec<_>, _>>().map_err(|e| words(&e))?;
-    let made = what_if(program, &machine, &list).map_err(|e| words(&e))?;
-    let before = sim::run(program, &machine).map_err(|e| words(&e))?;
-    let after = sim::run(&made.program, &made.machine).map_err(|e| words(&e))?;
-    let verdict = |program: &Program, machine: &Machine| {
-        hazard::check(program, Terms::of(Mode::Contract, machine))
-            .map_or("", |report| report.verdict().name())
-    };
-    let compared = compare(&before, &after, &made.from);
-    let saved = compared.saved().0;
-    let told = json!({
-        "before": text::time(before.end.0), "after": text::time(after.end.0),
-        "saved": text::time(saved.saturating_abs()), "sooner": saved >= 0, "same": saved == 0,
-        "factor": if after.end.0 > 0 { before.end.0 as f64 / after.end.0 as f64 } else { 1.0 },
-        "verdicts": [verdict(program, &machine), verdict(&made.program, &made.machine)],
-    });
-    let name = format!("what if {}", changes.lines().collect::<Vec<_>>().join(", "));
-    Ok((told, PageItem::program(name, &made.program, made.machine.to_json())))
-}
-
 /// Whether what is shown is a recording whose operations have their calls.
-fn is_recorded(app: &App) -> bool {
+pub(super) fn is_recorded(app: &App) -> bool {
     let trace = &app.model.trace;
     matches!(trace.source, Source::Imported { .. }) && trace.flows.iter().any(|f| f.kind == FlowKind::Launch)
 }
 
-/// A recorded trace run again with changes: the error of the model and the times as JSON, and an item that shows them.
-fn recorded<'l>(app: &App, lines: impl Iterator<Item = &'l str>) -> Result<(Value, PageItem), String> {
-    let recording = Recording::of(&app.model.trace).ok_or("no operation of this trace has its call")?;
-    let list: Vec<RecordedChange> =
-        lines.map(str::parse).collect::<Result<_, NotAChange>>().map_err(|e| e.to_string())?;
-    let error = recording.error();
-    let made = recording.what_if(&list);
-    // What a change saves or loses means little where the model is further from the recorded time than that.
-    let off = error.replayed_ns.abs_diff(error.recorded_ns);
-    let told = json!({
-        "doubtful": made.saved_ns.unsigned_abs() < off, "recorded": text::time(error.recorded_ns), "error": percent(error.error),
-        "before": text::time(error.replayed_ns), "after": text::time(made.length_ns),
-        "saved": text::time(made.saved_ns.saturating_abs()), "sooner": made.saved_ns >= 0, "same": made.saved_ns == 0,
-        "factor": if made.length_ns > 0 { error.replayed_ns as f64 / made.length_ns as f64 } else { 1.0 },
-    });
-    Ok((told, PageItem::trace("what if", &made.trace)))
-}
-
 /// A part as a percentage with its sign, never a zero that has one.
-fn percent(part: f64) -> String {
+pub(super) fn percent(part: f64) -> String {
     match part.abs() {
         0.0 => "0 %".to_owned(),
         small if small < 0.0005 => "below 0.1 %".to_owned(),

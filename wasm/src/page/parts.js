@@ -33,3 +33,12 @@ const second = () => {
     throw `a part of this page is damaged, or this browser refuses it: ${error.message}`;
   }
 };
+
+/** The same with nothing that waits: it is compiled beside the page. What is wrong with it is told to what needs it. */
+const soon = async () => {
+  if (wasm.there.value) return;
+  try {
+    const part = await WebAssembly.compile(others());
+    if (!wasm.there.value) link(part);
+  } catch {}
+};

@@ -334,7 +334,7 @@ const tools = (view, place, alone, { module, examples }) => {
     const paper = make("div", { className: "sl-print" }, ...images);
     // Findings and lines of an item that is shown no more are there still.
     for (const finding of place.querySelectorAll("[data-finding]")) if (finding.checkVisibility()) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
-    for (const card of [".sl-told", "[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
+    for (const card of [".sl-advice .sl-card", ".sl-told", "[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
       // One that nothing is chosen for any more keeps what it said.
       if (part(card).closest("[hidden]")) continue;
       const filled = part(card).cloneNode(true);
@@ -349,6 +349,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
+  const advised = advice(view, place, alone);
   const past = steps(view, whole(view, place, { arranged, search, find, second, text, refuse }), alone);
 
   // What the cards say. That of a moment stays as it is made: a hand goes through a thousand of them.
@@ -401,7 +402,8 @@ const tools = (view, place, alone, { module, examples }) => {
     if (slow > 30 && isDue !== true && part(".sl-plot").matches(":active")) resting = setTimeout(update, 150, true);
     else if (now !== before) {
       before = now;
-      if (view.item() !== item) {
+      const isOther = view.item() !== item;
+      if (isOther) {
         item = view.item();
         text.opened();
       }
@@ -418,6 +420,7 @@ const tools = (view, place, alone, { module, examples }) => {
       if (told.past) setTimeout(() => view.look_back(), 50);
       if (typeof told.left === "number" && wholes.has(item)) read(told).catch((error) => refuse([`${error?.message ?? error}`]));
       text.told(told);
+      if (isOther) advised.opened(told);
       // Where the list of findings scrolls by itself the current one comes into sight, with its orders.
       const [list, current] = [".sl-findings", "[data-finding][aria-current=true]"].map(part);
       if (list.scrollHeight > list.clientHeight) current?.parentElement.scrollIntoView({ block: "nearest" });
@@ -461,7 +464,7 @@ const tools = (view, place, alone, { module, examples }) => {
     // In a narrow page the picture of what was chosen stands above the list.
     if (event.target.closest?.("[data-finding], [data-order]")) [part(".sl-body").scrollTop, shows] = [0, null];
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "?": acts.keys, "/": () => search.select() ?? search.focus() };
+  const keys = { n: ({ shiftKey }) => (told.hits ?? null) === null && advised.step(shiftKey), l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "?": acts.keys, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);

@@ -104,6 +104,15 @@ impl<'a> Makers<'a> {
         self.around[call as usize]
     }
 
+    /// Whether no operator lies around a call.
+    pub(super) fn is_alone(&self, call: u32) -> bool {
+        let mut around = self.around(call);
+        while around != NONE && self.table.cat(around).role != CatRole::Operator {
+            around = self.around(around);
+        }
+        around == NONE
+    }
+
     /// Who made the call that has this slice.
     pub(super) fn told(&mut self, call: u32) -> Told {
         // Up to what is known, and down again.

@@ -28,6 +28,7 @@ pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
+use crate::trace::Trace;
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
 use crate::units::Size;
@@ -86,6 +87,18 @@ pub struct Finding {
 
 written!(Finding: rule, title, why, change, cost_ns, wins_ns, count, places, events);
 
+impl Finding {
+    /// What the change would win, in words: `wins 5.200 ms`.
+    pub fn won(&self) -> String {
+        match self.wins_ns {
+            Some(0) => "frees the host, the end stays".to_owned(),
+            Some(ns) if ns < 0 => "no win by this model".to_owned(),
+            Some(ns) => format!("wins {}", time(ns.into())),
+            None => "win not predicted".to_owned(),
+        }
+    }
+}
+
 /// A place that asked for something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -95,6 +108,13 @@ pub struct Place {
     pub count: u64,
     /// What it cost.
     pub cost_ns: i128,
+}
+
+impl Place {
+    /// What it cost, in words: `660.000 us`.
+    pub fn cost(&self) -> String {
+        time(self.cost_ns)
+    }
 }
 
 written!(Place: maker, count, cost_ns);
@@ -150,7 +170,7 @@ pub const MOST_EVENTS: usize = 64;
 /// # Ok::<(), spanlift::trace::ReadError>(())
 /// ```
 pub fn findings(table: &Table, order: &Order) -> Findings {
-    let replay = Replay::of(&Recorded::of_table(table));
+    let replay = Replay::of(&Recorded::of(table));
     let missing = missing::missing(table);
     let Some(replay) = replay else { return Findings { missing, ..Findings::default() } };
     let replayed_ns = replay.run(&Change::default());
@@ -174,6 +194,37 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
     sort_by_key(&mut findings, |f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
     let replay = Some(ReplayError::of(replay.recorded_ns, replayed_ns));
     Findings { replay, findings, missing }
+}
+
+/// The same of a trace that was read for a picture: `events` are the indices of slices.
+///
+/// What [`Reading::leaving_arguments`](crate::trace::Reading::leaving_arguments) left in the file is not known: stacks of operators,
+/// and ids that join a call and an operator on another thread.
+///
+/// # Cost
+/// As [`findings`], and the columns of the trace once more.
+///
+/// # Examples
+/// ```
+/// let trace = spanlift::trace::read(br#"[
+///   {"ph": "X", "cat": "cpu_op", "name": "aten::item", "pid": 1, "tid": 1, "ts": 0, "dur": 900},
+///   {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 1, "dur": 890,
+///    "args": {"correlation": 5}},
+///   {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7, "ts": 880, "dur": 2,
+///    "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 4}}]"#)?;
+/// let found = spanlift::advise::trace::findings_of(&trace);
+/// let shown = trace.slices.get(found.findings[0].events[0] as usize);
+/// assert!(trace.strings.get(shown.name).starts_with("Memcpy DtoH"));
+/// # Ok::<(), spanlift::trace::ReadError>(())
+/// ```
+pub fn findings_of(trace: &Trace) -> Findings {
+    let mut table = Table::of_trace(trace);
+    let order = Order::of(&table);
+    // Ids tell who made the calls that no operator lies around.
+    let makers = Makers::of(&table, &order);
+    let ids = table.calls.iter().any(|call| makers.is_alone(call.span));
+    table.add_arguments(trace, ids);
+    findings(&table, &order)
 }
 
 impl ReplayError {

@@ -1,10 +1,10 @@
-//! What a run needs of a trace: host calls, operations, and which waits for which, taken from either model of a trace.
+//! What a run needs of a trace: host calls, operations, and which waits for which.
 
-use crate::ordered::{BTreeMap, CollectVec, sort};
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::Table;
-use crate::trace::{FlowKind, Kind, Lane, LaneKind, StrId, Trace, integer_argument, is_host_call};
+use crate::trace::{StrId, Trace};
 
 /// Calls and operations in the order of their source.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ pub(super) struct Stated {
 }
 
 impl Recorded {
-    pub(super) fn of_table(table: &Table) -> Recorded {
+    pub(super) fn of(table: &Table) -> Recorded {
         let mut groups = Groups::default();
         let calls: Vec<Call> = table
             .calls
@@ -157,7 +157,7 @@ impl Recorded {
 }
 
 /// The calls and operations of a [`Trace`], with their slices.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Joined {
     pub recorded: Recorded,
     /// The slice of each call.
@@ -170,122 +170,16 @@ pub(super) struct Joined {
 
 impl Joined {
     pub(super) fn of(trace: &Trace) -> Joined {
-        let slices = &trace.slices;
-        let mut joined = Joined::default();
-        let devices = devices(trace);
-        let mut stream_of: Vec<Option<u32>> = vec![None; trace.lanes.len()];
-        // The place of each slice among calls, for the arrows.
-        let mut call_of: Vec<u32> = vec![NONE; slices.len()];
-        let mut cat = (StrId::EMPTY, false);
-        for (k, call_here) in call_of.iter_mut().enumerate() {
-            let (slice, at) = (index(k), (slices.start[k], slices.end[k]));
-            let lane = slices.lane[k] as usize;
-            if slices.kind[k].is_device_work() {
-                let n = joined.streams.len();
-                let stream = *stream_of[lane].get_or_insert_with(|| {
-                    joined.streams.push(slices.lane[k]);
-                    index(n)
-                });
-                let engine = match slices.kind[k] {
-                    Kind::ToDevice => Some(0),
-                    Kind::ToHost => Some(1),
-                    Kind::Peer => Some(2),
-                    _ => None,
-                };
-                let device = devices.binary_search(&device_of(&trace.lanes[lane])).unwrap_or(0);
-                let engine = engine.map(|engine| index(device) * ENGINES + engine);
-                joined.recorded.ops.push(Op { at, call: None, stream, engine });
-                joined.ops.push(slice);
-                continue;
-            }
-            if cat.0 != slices.cat[k] {
-                let name = trace.strings.get(slices.cat[k]);
-                cat = (slices.cat[k], is_host_call(&name.to_ascii_lowercase()));
-            }
-            if cat.1 {
-                *call_here = index(joined.calls.len());
-                let place = (at, slices.lane[k], slices.name[k]);
-                joined.recorded.calls.push(Call::of(place, trace.strings.get(slices.name[k])));
-                joined.calls.push(slice);
-            }
+        let table = Table::of_trace(trace);
+        let mut streams = vec![0; table.streams.len()];
+        for op in &table.ops {
+            streams[op.stream as usize] = trace.slices.lane[op.span as usize];
         }
-        joined.recorded.n_streams = joined.streams.len();
-        joined.recorded.n_engines = devices.len() * ENGINES as usize;
-        joined.launches(trace, &call_of);
-        joined.waits(trace);
-        joined
-    }
-
-    fn launches(&mut self, trace: &Trace, call_of: &[u32]) {
-        for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::Launch) {
-            // Slices of operations stand in the order of the source.
-            let call = call_of.get(flow.from as usize).copied().filter(|&call| call != NONE);
-            if let (Ok(op), Some(call)) = (self.ops.binary_search(&flow.to), call) {
-                self.recorded.ops[op].call = Some(call);
-            }
+        Joined {
+            recorded: Recorded::of(&table),
+            calls: table.calls.iter().map(|call| call.span).collect_vec(),
+            ops: table.ops.iter().map(|op| op.span).collect_vec(),
+            streams,
         }
     }
-
-    fn waits(&mut self, trace: &Trace) {
-        let slices = &trace.slices;
-        // How the profiler writes that there is none, in two generations.
-        let some = |number: &i64| !matches!(number, -1 | 4_294_967_295);
-        let stated = |slice: usize, name| integer_argument(trace.strings.get(slices.args[slice]), name);
-        let argument = |slice: usize, name| stated(slice, name).filter(some);
-        let rows: Vec<usize> = (0..slices.len()).filter(|k| slices.kind[*k] == Kind::Sync).collect_vec();
-        if rows.is_empty() {
-            return;
-        }
-        let mut call_of: Vec<(i64, u32)> =
-            (0..).zip(&self.calls).map(|(k, &slice)| (slices.correlation[slice as usize], k)).collect_vec();
-        call_of.sort();
-        // The last call of the file counts.
-        let call = |correlation: i64| {
-            let after = call_of.partition_point(|call| call.0 <= correlation);
-            call_of[..after].last().filter(|call| call.0 == correlation).map(|call| call.1)
-        };
-        let numbered =
-            (0..).zip(&self.streams).filter_map(|(k, &lane)| match trace.lanes[lane as usize].kind {
-                LaneKind::Stream { dev, stream } => Some(((dev, stream), k)),
-                _ => None,
-            });
-        let mut stream_of: Vec<((i64, i64), u32)> = numbered.collect_vec();
-        let first = stream_of.first().map_or(0, |stream| stream.0.0);
-        sort(&mut stream_of);
-        for k in rows {
-            let device = stated(k, "device").unwrap_or(first);
-            let find = |stream: i64| {
-                let at = stream_of.binary_search_by_key(&(device, stream), |stream| stream.0).ok()?;
-                Some(stream_of[at].1)
-            };
-            let record = argument(k, "wait_on_cuda_event_record_corr_id").and_then(call);
-            if let Some(wait) = call(slices.correlation[k]) {
-                let on = argument(k, "wait_on_stream").map(find);
-                self.recorded.row(wait, on, argument(k, "stream").and_then(find), record);
-            }
-        }
-    }
-}
-
-/// No place.
-const NONE: u32 = u32::MAX;
-
-/// A position among slices or lanes, of which there are fewer than names.
-fn index(k: usize) -> u32 {
-    u32::try_from(k).unwrap_or(NONE)
-}
-
-/// What tells devices apart: the number, or the name where there is none.
-fn device_of(lane: &Lane) -> (Option<i64>, StrId) {
-    match lane.kind {
-        LaneKind::Stream { dev, .. } => (Some(dev), StrId::EMPTY),
-        _ => (None, lane.group),
-    }
-}
-
-fn devices(trace: &Trace) -> Vec<(Option<i64>, StrId)> {
-    let mut devices: Vec<_> = trace.lanes.iter().map(device_of).collect_vec();
-    sort(&mut devices);
-    devices.dedup();
-    devices
 }

@@ -323,6 +323,19 @@ fn walked(
     Ok(part)
 }
 
+/// The arguments of an event, by a text that was walked before; none where it is no object's.
+pub(in crate::trace) fn arguments(text: &str) -> Args<'_> {
+    let mut args = Args::default();
+    if text.starts_with('{') {
+        members(text, |key, value| {
+            if let Part::Arg(arg) = arg(key.raw.as_bytes()) {
+                *args.slot(arg) = Some(value);
+            }
+        });
+    }
+    args
+}
+
 /// The members of an object that was walked before, in order.
 pub(in crate::trace) fn members<'a>(object: &'a str, mut each: impl FnMut(Quoted<'a>, Value<'a>)) {
     let mut cursor = Cursor::new(object);

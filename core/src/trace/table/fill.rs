@@ -45,7 +45,7 @@ struct Kind {
 const RECENT: usize = 16;
 
 /// Categories beyond this many share the last one's place: no file has them, and a hostile one costs no more memory.
-const MOST_CATS: usize = u16::MAX as usize;
+pub(super) const MOST_CATS: usize = u16::MAX as usize;
 
 impl Sink for Fill {
     fn no_object(&mut self) {
@@ -210,24 +210,9 @@ impl Fill {
         let args = &fields.args;
         match table.cats[cat as usize].role {
             CatRole::Op(work) => self.op(fields, span, work),
-            CatRole::Call => {
-                let correlation = self.num(args.correlation);
-                // Of roctracer the one, of rocprofiler the other.
-                let size = args.size.or(args.bytes).and_then(integer);
-                let size = size.and_then(|size| u64::try_from(size).ok());
-                self.table.calls.push(Call { span, correlation, size });
-                self.external(span, args);
-            }
-            CatRole::Operator => {
-                self.external(span, args);
-                if let Some(Value::Text(stack)) = args.call_stack
-                    && !stack.raw.is_empty()
-                {
-                    let text = self.table.strings.intern(&stack.text());
-                    self.table.stacks.push((span, text));
-                }
-            }
-            CatRole::Sync => self.sync(span, args),
+            CatRole::Call => table.call(span, args),
+            CatRole::Operator => table.operator(span, args),
+            CatRole::Sync => table.sync(span, args),
             CatRole::Note | CatRole::Python | CatRole::Other => {}
         }
     }
@@ -262,7 +247,7 @@ impl Fill {
             let group = self.table.strings.intern(&format!("{name} {ranks}"));
             self.table.process_groups.push((span, group));
         }
-        let correlation = self.num(args.correlation);
+        let correlation = self.table.num(args.correlation);
         self.table.ops.push(Op { span, work, device, stream, correlation, bytes, direction, call: Op::NONE });
     }
 
@@ -296,30 +281,6 @@ impl Fill {
         };
         self.last_stream = Some((key, found));
         found
-    }
-
-    fn sync(&mut self, span: u32, args: &Args<'_>) {
-        // How the profiler writes that there is none, in two generations.
-        let some = |num: &Num| !matches!(num, Num::Int(-1 | 4_294_967_295));
-        let device = self.num(args.device);
-        let stream = self.num(args.stream).filter(some);
-        let wait_on_stream = self.num(args.wait_on_stream).filter(some);
-        let wait_on_record = self.num(args.wait_on_record).filter(some);
-        let correlation = self.num(args.correlation);
-        self.table.syncs.push(Sync { span, device, stream, wait_on_stream, wait_on_record, correlation });
-    }
-
-    fn external(&mut self, span: u32, args: &Args<'_>) {
-        if let Some(id) = args.external.and_then(integer) {
-            self.table.external.push((span, id));
-        }
-    }
-
-    fn num(&mut self, value: Option<Value<'_>>) -> Option<Num> {
-        match value {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(Num::of(value, &mut self.table.strings)),
-        }
     }
 
     fn row(&mut self, fields: &Fields<'_>) -> u32 {
@@ -358,8 +319,7 @@ impl Fill {
         let table = &mut self.table;
         *self.cats.entry(name).or_insert_with(|| {
             if table.cats.len() < MOST_CATS {
-                let role = role(table.strings.get(name));
-                table.cats.push(Cat { name, role });
+                table.cats.push(Cat { name, role: role(table.strings.get(name)) });
             }
             u16::try_from(table.cats.len() - 1).unwrap_or(u16::MAX)
         })
@@ -368,7 +328,7 @@ impl Fill {
     fn arrow_end(&mut self, fields: &Fields<'_>, cat: StrId, starts: bool) {
         let flows = &mut self.table.flows;
         *(if starts { &mut flows.n_starts } else { &mut flows.n_ends }) += 1;
-        let Some(id) = self.num(fields.id) else { return self.problem_here("flow_without_id", 1) };
+        let Some(id) = self.table.num(fields.id) else { return self.problem_here("flow_without_id", 1) };
         let flows = &mut self.table.flows;
         (if starts { &mut flows.starts } else { &mut flows.ends }).push((cat, id));
     }
@@ -433,6 +393,53 @@ impl Fill {
     }
 }
 
+impl Table {
+    fn call(&mut self, span: u32, args: &Args<'_>) {
+        let correlation = self.num(args.correlation);
+        self.calls.push(Call { span, correlation, size: size(args) });
+        self.external(span, args);
+    }
+
+    pub(super) fn operator(&mut self, span: u32, args: &Args<'_>) {
+        self.external(span, args);
+        if let Some(Value::Text(stack)) = args.call_stack
+            && !stack.raw.is_empty()
+        {
+            let text = self.strings.intern(&stack.text());
+            self.stacks.push((span, text));
+        }
+    }
+
+    pub(super) fn sync(&mut self, span: u32, args: &Args<'_>) {
+        // How the profiler writes that there is none, in two generations.
+        let some = |num: &Num| !matches!(num, Num::Int(-1 | 4_294_967_295));
+        let device = self.num(args.device);
+        let stream = self.num(args.stream).filter(some);
+        let wait_on_stream = self.num(args.wait_on_stream).filter(some);
+        let wait_on_record = self.num(args.wait_on_record).filter(some);
+        let correlation = self.num(args.correlation);
+        self.syncs.push(Sync { span, device, stream, wait_on_stream, wait_on_record, correlation });
+    }
+
+    pub(super) fn external(&mut self, span: u32, args: &Args<'_>) {
+        if let Some(id) = args.external.and_then(integer) {
+            self.external.push((span, id));
+        }
+    }
+
+    fn num(&mut self, value: Option<Value<'_>>) -> Option<Num> {
+        match value {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(Num::of(value, &mut self.strings)),
+        }
+    }
+}
+
+/// The bytes that a host call was given: of roctracer the one, of rocprofiler the other.
+pub(super) fn size(args: &Args<'_>) -> Option<u64> {
+    args.size.or(args.bytes).and_then(integer).and_then(|size| u64::try_from(size).ok())
+}
+
 /// Gives every operation the last call of the file that has its correlation; says how many calls another one hides.
 fn join(table: &mut Table) -> u64 {
     let mut calls: Vec<(Num, u32)> =
@@ -459,7 +466,7 @@ fn join(table: &mut Table) -> u64 {
     (n_calls - calls.len()) as u64
 }
 
-fn role(cat: &str) -> CatRole {
+pub(super) fn role(cat: &str) -> CatRole {
     match &*cat.to_ascii_lowercase() {
         "kernel" | "mtia_ccp_events" => CatRole::Op(Work::Kernel),
         "gpu_memcpy" | "memcpy" => CatRole::Op(Work::Memcpy),

@@ -5,6 +5,7 @@
 //! numbers over files of any size.
 
 mod fill;
+mod held;
 mod num;
 mod scan;
 

@@ -175,19 +175,13 @@ fn told(findings: &Findings, out: &mut Out) {
     }
     out.line(&format!("\n{}", out.paint(Style::Strong, "what could be better, by what it would win")));
     for (n, finding) in findings.findings.iter().take(MOST_FINDINGS).enumerate() {
-        let wins = match finding.wins_ns {
-            Some(0) => "frees the host, the end stays".to_owned(),
-            Some(ns) if ns < 0 => "no win by this model".to_owned(),
-            Some(ns) => format!("wins {}", time(ns.into())),
-            None => "win not predicted".to_owned(),
-        };
-        let wins = out.paint(Style::May, &format!("[{wins}]"));
+        let wins = out.paint(Style::May, &format!("[{}]", finding.won()));
         out.line(&format!("{:>3}. {wins} {}", n + 1, say::one_line(&finding.title)));
         wrapped(INDENT, &say::one_line(&finding.why), out);
         wrapped(INDENT, &say::one_line(&format!("do: {}", finding.change)), out);
         if 1 < finding.places.len() {
             for place in finding.places.iter().take(MOST_PLACES) {
-                let line = format!("{} x {} ({})", grouped(place.count), place.maker, time(place.cost_ns));
+                let line = format!("{} x {} ({})", grouped(place.count), place.maker, place.cost());
                 out.line(&format!("       - {}", say::one_line(&line)));
             }
         }

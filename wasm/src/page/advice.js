@@ -1,0 +1,73 @@
+// What could be better in a recorded trace, by what it would win, and the slices that show it.
+
+/** With up to so many slices a page of its own looks by itself; else when somebody asks. */
+const SOON = 100_000;
+
+const advice = (view, place, alone) => {
+  const panel = place.querySelector(".sl-advice");
+  const [summary, card] = panel.children;
+  const badge = summary.querySelector(".sl-badge");
+  let [looked, asked] = [false, 0];
+
+  const told = ({ title, wins, why, change, places, slices }) => {
+    let k = 0;
+    const where = make("span", { role: "status" });
+    const go = (by) => {
+      k = (k + by + slices.length) % slices.length;
+      where.textContent = `${k + 1} of ${slices.length}`;
+      view.look(slices[k]);
+    };
+    const button = (textContent, ariaLabel, by) => make("button", { type: "button", className: "sl-small", textContent, ariaLabel, onclick: () => go(by) });
+    const row = make("div", { className: "sl-row" }, button("<", "slice before", -1), button(">", "next slice", 1), where);
+    const one = make("details", { name: "sl-advice" }, make("summary", {}, make("b", { textContent: wins }), title), row, make("p", { textContent: why }), make("p", { textContent: `do: ${change}` }), ...(places.length > 1 ? [rows(["asked for by", "n", "cost"], places)] : []));
+    one.addEventListener("toggle", () => one.open && go(0));
+    return make("li", {}, one);
+  };
+  const look = () => {
+    looked = true;
+    try {
+      const { error, findings, missing } = JSON.parse(view.advice());
+      badge.textContent = findings.length;
+      badge.hidden = !findings.length;
+      const lines = findings.length ? [`The model behind the predictions repeats the recorded time with an error of ${error}.`] : ["Nothing holds the host or the device for long."];
+      card.replaceChildren(make("ol", {}, ...findings.map(told)), ...[...lines, ...missing].map((textContent) => make("p", { textContent })));
+    } catch (error) {
+      card.replaceChildren(make("p", { className: "sl-bad", textContent: error?.message ?? error }));
+    }
+  };
+  panel.addEventListener("toggle", () => {
+    if (!panel.open || looked) return;
+    card.replaceChildren(make("p", { textContent: "looking …" }));
+    // Behind the next picture, which has that line.
+    asked = setTimeout(async () => {
+      const now = asked;
+      await soon();
+      if (now === asked && !looked) look();
+    }, 30);
+  });
+  return {
+    /** Another item is shown. */
+    opened({ recorded, slices }) {
+      clearTimeout(asked);
+      asked = 0;
+      looked = false;
+      badge.hidden = true;
+      card.replaceChildren();
+      panel.hidden = !recorded;
+      panel.open = false;
+      if (recorded && alone && slices <= SOON) (globalThis.requestIdleCallback ?? setTimeout)(() => (panel.open = !panel.hidden), { timeout: 2000 });
+    },
+    /** Opens the next finding, or the one before; says whether there is any. */
+    step(back) {
+      if (panel.hidden) return false;
+      if (!looked) look();
+      panel.open = true;
+      const all = [...card.querySelectorAll("details")];
+      const at = all.findIndex((one) => one.open);
+      const next = all.at(at < 0 ? -back : (at + 1 - 2 * back) % all.length);
+      if (!next) return false;
+      next.open = true;
+      next.parentElement.scrollIntoView({ block: "nearest" });
+    },
+  };
+};
