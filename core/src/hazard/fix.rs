@@ -69,6 +69,7 @@ impl Fix {
     }
 
     /// The mended program; other hazards may be left in it.
+    #[must_use = "the program itself stays as it is"]
     pub fn apply(&self, program: &Program) -> Program {
         self.named(program).edited(&self.edits)
     }

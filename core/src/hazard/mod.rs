@@ -171,6 +171,7 @@ impl From<Mode> for Terms {
 /// let reused = p.host_write(x, None);
 /// let report = hazard::check(&p, Mode::Contract)?;
 /// assert_eq!(report.verdict(), Verdict::Race);
+/// assert_eq!(report.verdict().to_string(), "race");
 /// assert_eq!((report.hazards[0].first, report.hazards[0].second), (sent, reused));
 /// # Ok::<(), spanlift::program::Problems>(())
 /// ```

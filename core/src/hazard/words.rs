@@ -1,12 +1,24 @@
 //! A hazard in words: two sites, the bytes, the missing edge, and what would mend it.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
+use super::Mode;
 use super::access::Certainty;
 use super::found::HazardKind;
 use super::remedy::{Place, Remedy, place, remedy};
-use super::report::Hazard;
+use super::report::{Hazard, Verdict};
 use crate::program::{Alloc, BufferId, Copy, FreeVia, Kernel, Op, Program, StreamId, ThreadId};
+
+macro_rules! by_name {
+    ($($type:ident),+) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    )+};
+}
+by_name!(Mode, Verdict, HazardKind, Certainty);
 
 /// The hazard as a sentence or three: what happens, what is missing, what to do.
 ///

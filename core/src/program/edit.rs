@@ -42,6 +42,7 @@ impl Program {
     /// assert_eq!(q.to_text(), "pinned  x 8\nwrite   x \"again\"\nwrite   x\n");
     /// # Ok::<(), spanlift::program::ReadError>(())
     /// ```
+    #[must_use = "the program itself stays as it is"]
     pub fn edited(&self, edits: &[Edit]) -> Program {
         let mut out = Program {
             title: self.title.clone(),
