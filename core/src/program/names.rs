@@ -129,7 +129,7 @@ macro_rules! tables {
     ($($table:ident, $name:ident, $find:ident, $count:ident, $id:ty, $what:literal;)*) => {
         impl Names {
             $(
-                #[doc = concat!("The name of a ", $what, "; `?` where the id comes from another program that has more.")]
+                #[doc = concat!("The name of this ", $what, "; `?` where the id comes from another program that has more.")]
                 pub fn $name(&self, id: $id) -> &str {
                     self.$table.name(id)
                 }

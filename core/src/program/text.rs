@@ -23,7 +23,7 @@
 //! | `device`, `pinned`, `pageable` or `managed` NAMES SIZE \[`on` DEVICE\] \[`via` VIA\] \[`on` STREAM or `home` STREAM\] \[`reuse` BUFFER\] \[`=` CONTENTS\] | `alloc` |
 //! | `free` NAMES \[`via` VIA\] \[`on` STREAM\] | `free`; with a stream `free_async`, else the way it was allocated |
 //! | `record_stream` BUFFER `on` STREAM | `record_stream` |
-//! | `copy` SPAN `<-` SPAN `on` STREAM \[`peer`\] \[`untracked`\] \[`torch`\] | `copy`, asynchronous |
+//! | `copy` SPAN `<-` SPAN `on` STREAM \[`peer`\] \[`untracked`\] \[`torch`\] | `copy`, asynchronous; of two sizes the smaller moves |
 //! | `copy` SPAN `<-` SPAN `blocking` \[`on` STREAM\] … | `copy` with `sync`, through the legacy stream of the device |
 //! | `memset` SPAN \[INT\] `on` STREAM, or `blocking` \[`on` STREAM\] | `memset`, of zeros when no byte is given |
 //! | `kernel` \[NAME\] `on` STREAM \[`reads` SPANS\] \[`writes` SPANS\] \[`for` TIME\] \[`computes` COMPUTE\] \[`grid full`\] | `kernel`, the name being its label |

@@ -642,3 +642,10 @@ fn every_well_formed_program_has_a_verdict() {
         assert!(check(&p, Mode::Typical).is_ok(), "seed {seed}");
     }
 }
+
+#[test]
+#[should_panic(expected = "bytes 6..2 of a buffer: the range ends before it begins")]
+fn a_range_that_ends_before_it_begins_says_so() {
+    let (from, to) = (6, 2);
+    Program::new().device(0, "d", mib(1)).bytes(from..to);
+}

@@ -48,8 +48,11 @@ impl Id<Buffer> {
     /// # Panics
     /// When the range ends before it begins, or its length leaves `i64`.
     pub fn bytes(self, range: Range<i64>) -> Region {
-        let len = range.end.checked_sub(range.start).unwrap_or(-1);
-        self.range(range.start, len)
+        let (start, end) = (range.start, range.end);
+        match end.checked_sub(start) {
+            Some(len) if len >= 0 => self.range(start, len),
+            _ => panic!("bytes {start}..{end} of a buffer: the range ends before it begins"),
+        }
     }
 
     /// The bytes `[off, off + len)`.

@@ -51,7 +51,8 @@ pub struct KernelDraft<'p> {
 /// assert!(p.to_text().ends_with("copy    x <- d blocking\n"));
 /// ```
 impl Program {
-    /// Copies `src` to `dst`: `cudaMemcpyAsync` with `on`, `cudaMemcpy` with `blocking`.
+    /// Copies `src` to `dst`: `cudaMemcpyAsync` with `on`, `cudaMemcpy` with `blocking`. Of parts of two sizes as much moves as the
+    /// smaller one has.
     pub fn copy(&mut self, dst: impl Into<Part>, src: impl Into<Part>) -> CopyDraft<'_> {
         let (dst, src) = (self.region(dst.into()), self.region(src.into()));
         let stream = Id::FIRST;
