@@ -31,7 +31,8 @@ pub struct Nufft {
 ///
 /// `y_m = prod(n)^(-1/2) sum_j x_j exp(-2 pi i <k_m, j/n>)` with `j` counted from the centre (index `n/2`) and `k` in
 /// `[-n/2, n/2]`. A chain: division by the kernel's transform, zeros around, centred Fourier transform, interpolation with a
-/// Kaiser-Bessel kernel, scale.
+/// Kaiser-Bessel kernel, scale. It is near the sum and not the sum itself, as tests hold it: within 9e-3 of its norm as it is, 8e-4
+/// with `.oversampling(2.0)`, 1e-5 with that and `.width(6)`.
 ///
 /// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first; complex types alone. The grid in the
 /// middle has names of its own with its length as their number: of `x` with 16 points `x16`, and `kx16`.
@@ -41,7 +42,7 @@ pub struct Nufft {
 ///
 /// # Source
 /// Beatty, Nishimura and Pauly, "Rapid gridding reconstruction with a minimal oversampling ratio", IEEE Transactions on
-/// Medical Imaging 24 (2005): the width of the kernel for an oversampling ratio. Accuracy is tested against the sum itself.
+/// Medical Imaging 24 (2005): the width of the kernel for an oversampling ratio.
 ///
 /// ```
 /// use spanlift::memory::Dtype;
