@@ -13,7 +13,7 @@ pub struct Id<T> {
 }
 
 /// More things of one kind than an [`Id`] can number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TooMany(pub usize);
 
 impl fmt::Display for TooMany {
@@ -23,7 +23,7 @@ impl fmt::Display for TooMany {
     }
 }
 
-impl std::error::Error for TooMany {}
+crate::error::told!(TooMany);
 
 impl<T> Id<T> {
     /// The first id; every name space that predeclares something puts it here.

@@ -39,6 +39,19 @@
 //!
 //! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only;
 //! [`cuda`] works with the one that was found.
+// What readers copy from the examples gives them no warning of a result that is left.
+#![doc(test(attr(deny(unused_must_use))))]
+
+/// `Debug` of an error as its message: a program that ends with it prints that, and so do tests and cells of notebooks.
+macro_rules! told {
+    ($error:ident$(<$inner:ident>)?) => {
+        impl$(<$inner>)? std::fmt::Debug for $error$(<$inner>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
 
 pub mod claims;
 pub mod course;

@@ -114,7 +114,7 @@ impl fmt::Display for Attempt {
 }
 
 /// Why no device can be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// No driver library could be opened.
@@ -166,6 +166,8 @@ pub enum OpenError {
         code: u32,
     },
 }
+
+told!(OpenError);
 
 impl OpenError {
     /// The state in one word: `no-driver`, `no-device` or `unusable-driver`.

@@ -6,11 +6,11 @@ use crate::lexer::{Token, tokens};
 
 /// The rooms of `core`; each may use those that stand before it.
 const ORDER: &[&str] = &[
+    "error",
     "units",
     "text",
     "id",
     "ordered",
-    "error",
     "json",
     "splitmix",
     "memory",

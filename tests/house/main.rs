@@ -2,6 +2,7 @@
 //!
 //! Each rule is a function from files to violations, so that a planted violation proves that it can fail.
 
+mod errors;
 mod imports;
 mod lexer;
 mod miri;
@@ -261,6 +262,15 @@ fn every_reader_is_tried_with_damaged_input() {
     let readers: Vec<_> = found.flat_map(|(path, source)| readers::readers(path, source)).collect();
     assert!(readers.len() > 20, "{readers:?}");
     assert_none(&readers::left_out(&readers, &trials));
+}
+
+#[test]
+fn errors_are_told_by_their_message_where_nobody_formats_them() {
+    let all = project();
+    let shipped =
+        |path: &str| packages::PUBLISHED.iter().any(|(_, at)| path.starts_with(&format!("{at}/src/")));
+    let shipped: Vec<_> = all.into_iter().filter(|(path, _)| shipped(path)).collect();
+    assert_none(&each(&shipped, true, errors::dumped));
 }
 
 #[test]

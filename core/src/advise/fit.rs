@@ -39,7 +39,7 @@ const SHARE: f64 = 0.1;
 const MOST_STEPS: u32 = 60;
 
 /// Why there is no fit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum FitError {
@@ -64,7 +64,7 @@ impl fmt::Display for FitError {
     }
 }
 
-impl std::error::Error for FitError {}
+crate::error::told!(FitError);
 
 /// A machine fitted to rows.
 #[derive(Debug, Clone, PartialEq)]

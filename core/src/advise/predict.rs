@@ -14,7 +14,7 @@ use crate::trace::{Engine, Kind, LaneKind};
 use crate::units::{Bytes, Nanos};
 
 /// Why nothing can be predicted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdviseError {
     /// There is nothing to send.

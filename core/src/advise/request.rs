@@ -162,7 +162,7 @@ impl Request {
 }
 
 /// Why a text names no tensors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TensorsError {
     /// What was read.
     pub word: String,
@@ -177,7 +177,7 @@ impl fmt::Display for TensorsError {
     }
 }
 
-impl std::error::Error for TensorsError {}
+crate::error::told!(TensorsError);
 
 /// Tensors are counted and sized within these.
 const MOST_TENSORS: u64 = 1_000_000_000;

@@ -49,7 +49,7 @@ pub struct Row {
 }
 
 /// Why bytes are no list of rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowsError {
     /// The bytes are no JSON object with a list `rows`.
@@ -89,7 +89,7 @@ impl fmt::Display for RowsError {
     }
 }
 
-impl std::error::Error for RowsError {}
+crate::error::told!(RowsError);
 
 const MOST_ROWS: usize = 1000;
 const MOST_TENSORS: u64 = 200_000;

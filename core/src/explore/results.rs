@@ -19,7 +19,7 @@ use crate::ordered::{BTreeMap, CollectVec, Entry, sort_by, sort_by_key};
 use crate::program::{BufferId, FreeVia, Op};
 
 /// Why the orders of a program are not explored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExploreError {
     /// Too many steps.
@@ -52,7 +52,7 @@ impl fmt::Display for ExploreError {
     }
 }
 
-impl std::error::Error for ExploreError {}
+crate::error::told!(ExploreError);
 
 /// What one access finds, or what is left at the end. A read finds bytes; a write is told where it finds no memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -54,7 +54,7 @@ impl FromStr for Holds {
 }
 
 /// Why a schedule cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// The program has no such step.
@@ -85,7 +85,7 @@ impl fmt::Display for ReplayError {
     }
 }
 
-impl std::error::Error for ReplayError {}
+crate::error::told!(ReplayError);
 
 /// One order of all steps of a program that obeys its relation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::json;
 use crate::ordered::CollectVec;
 
 /// Why bytes could not be read as a machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MachineError {
     /// The bytes are no JSON object.
@@ -73,7 +73,7 @@ impl fmt::Display for MachineError {
     }
 }
 
-impl std::error::Error for MachineError {}
+crate::error::told!(MachineError);
 
 type Object = Map<String, Value>;
 

@@ -30,7 +30,7 @@ const ONE_PAIR: u64 = 8;
 const MAX_PAIRS: usize = 10_000_000;
 
 /// An answer about a layout that is not given, since it would take more than a bounded number of steps or bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Undecided {
     /// The storage's id.
     pub storage: String,
@@ -45,10 +45,10 @@ impl fmt::Display for Undecided {
     }
 }
 
-impl std::error::Error for Undecided {}
+crate::error::told!(Undecided);
 
 /// What a layout has too much of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TooMuch {
     /// Separate runs, where strides have no common multiple.
@@ -78,7 +78,7 @@ impl fmt::Display for TooMuch {
     }
 }
 
-impl std::error::Error for TooMuch {}
+crate::error::told!(TooMuch);
 
 /// The work that is left for one answer.
 pub(super) struct Budget {

@@ -41,7 +41,7 @@ pub const fn mock(index: u32) -> Device {
 }
 
 /// A name that is no device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownDevice(pub String);
 
 impl fmt::Display for UnknownDevice {
@@ -51,7 +51,7 @@ impl fmt::Display for UnknownDevice {
     }
 }
 
-impl std::error::Error for UnknownDevice {}
+crate::error::told!(UnknownDevice);
 
 impl Device {
     /// The CUDA device `ordinal`, or the host for a negative one.

@@ -33,7 +33,7 @@ pub enum Dtype {
 named!(Dtype by name);
 
 /// A name that is no element type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownDtype(pub String);
 
 impl fmt::Display for UnknownDtype {
@@ -43,7 +43,7 @@ impl fmt::Display for UnknownDtype {
     }
 }
 
-impl std::error::Error for UnknownDtype {}
+crate::error::told!(UnknownDtype);
 
 impl Dtype {
     /// Every type, in the order of the table.

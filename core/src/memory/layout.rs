@@ -164,7 +164,7 @@ pub struct LayoutProblem {
 }
 
 /// What can be wrong with a storage or tensor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum Reason {
@@ -219,7 +219,7 @@ impl fmt::Display for LayoutProblem {
 }
 
 /// Everything that is wrong with a layout, storages first; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LayoutProblems(pub Vec<LayoutProblem>);
 
 impl fmt::Display for LayoutProblems {
@@ -234,10 +234,10 @@ impl fmt::Display for LayoutProblems {
     }
 }
 
-impl std::error::Error for LayoutProblems {}
+crate::error::told!(LayoutProblems);
 
 /// Why a file gave no layout.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// It is no JSON of the layout's form; the message names line and column.

@@ -107,7 +107,7 @@ pub(super) enum Owner {
 }
 
 /// Why there is no plan, or why it cannot be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MapError {
     /// Views that are interleaved beyond counting.

@@ -179,7 +179,7 @@ pub struct MovePlan {
 }
 
 /// Why a plan that was changed by hand is no move.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
     /// It counts on something that is not there.

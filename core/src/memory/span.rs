@@ -32,7 +32,7 @@ pub struct Span {
 }
 
 /// Why a set of bytes cannot be described.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpanError {
     /// A length or count below zero.
@@ -50,7 +50,7 @@ impl fmt::Display for SpanError {
     }
 }
 
-impl std::error::Error for SpanError {}
+crate::error::told!(SpanError);
 
 /// Whether two spans of one block share a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub struct View {
 }
 
 /// Why a view cannot be described.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
     /// An entry of the shape below zero.
@@ -72,7 +72,7 @@ impl fmt::Display for ViewError {
     }
 }
 
-impl std::error::Error for ViewError {}
+crate::error::told!(ViewError);
 
 impl View {
     /// A row-major view of the whole `shape`, starting at element 0.

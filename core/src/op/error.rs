@@ -10,7 +10,7 @@ use crate::op::space::{Space, SpaceError};
 use crate::ordered::{CollectVec, sort};
 
 /// Why an expression cannot be built, or an operator not be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum OpError {
@@ -200,7 +200,7 @@ impl fmt::Display for OpError {
 wraps!(OpError { Space(SpaceError) });
 
 /// The output of one part of a chain is not the input of the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The part that reads.
     pub reader: String,
@@ -231,10 +231,10 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl std::error::Error for Mismatch {}
+crate::error::told!(Mismatch);
 
 /// The parts of a sum or a join differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// What the parts are put into.
     pub container: &'static str,
@@ -279,7 +279,7 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl std::error::Error for Misfit {}
+crate::error::told!(Misfit);
 
 impl OpError {
     /// A tuple where dimensions are asked for.

@@ -11,7 +11,7 @@ use crate::memory::{Device, Dtype};
 use crate::ordered::CollectVec;
 
 /// Why there is no such space.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SpaceError {
@@ -78,7 +78,7 @@ impl fmt::Display for SpaceError {
     }
 }
 
-impl std::error::Error for SpaceError {}
+crate::error::told!(SpaceError);
 
 /// Named dimensions with sizes, an element type and a place.
 ///

@@ -52,7 +52,7 @@ use crate::program::Problems;
 use crate::units::Bytes;
 
 /// Why there is no program for an expression or a move.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PlanError {

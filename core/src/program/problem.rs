@@ -26,7 +26,7 @@ impl fmt::Display for Problem {
 }
 
 /// Everything that is wrong with a program, in order of the commands; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
@@ -35,7 +35,7 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for Problems {}
+crate::error::told!(Problems);
 
 /// A line of the text form that could not be understood, or stands above such a one and is wrong by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl fmt::Display for LineProblem {
 }
 
 /// The lines of a text form that could not be understood, from the top; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LineProblems(pub Vec<LineProblem>);
 
 impl fmt::Display for LineProblems {
@@ -62,10 +62,10 @@ impl fmt::Display for LineProblems {
     }
 }
 
-impl std::error::Error for LineProblems {}
+crate::error::told!(LineProblems);
 
 /// Why bytes could not be read as a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes are no program file at all.

@@ -180,7 +180,7 @@ pub struct Mark {
 }
 
 /// Why a program cannot be run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimError {
     /// The program itself is wrong.

@@ -114,7 +114,7 @@ pub use value::Value;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Why a call is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineError {
     /// Source and destination differ in length.
@@ -153,6 +153,8 @@ impl fmt::Display for EngineError {
     }
 }
 
+crate::error::readable!(EngineError);
+
 impl std::error::Error for EngineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -171,7 +173,6 @@ impl From<SimError> for EngineError {
 /// A call that takes buffers was refused: why, and the buffers.
 ///
 /// Only the error is kept by `?` where an [`EngineError`] is expected.
-#[derive(Debug)]
 pub struct Refused<B> {
     /// Why.
     pub error: EngineError,
@@ -185,7 +186,7 @@ impl<B> fmt::Display for Refused<B> {
     }
 }
 
-impl<B: fmt::Debug> std::error::Error for Refused<B> {}
+crate::error::told!(Refused<B>);
 
 impl<B> From<Refused<B>> for EngineError {
     fn from(refused: Refused<B>) -> EngineError {

@@ -45,7 +45,7 @@ use super::time::{self, Unusable};
 use super::{Source, Trace};
 
 /// Why bytes could not be read as a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes are no trace.
@@ -77,7 +77,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+crate::error::told!(ReadError);
 
 /// Reads a trace in Chrome Trace Event JSON; compressed files have to be unpacked first.
 ///

@@ -389,3 +389,10 @@ fn new_events_find_a_free_name_however_many_are_taken() {
     let last = (1..50_000).map(|_| p.event_after(s)).last().unwrap();
     assert_eq!((p.names().event(last), p.names().n_events()), ("e149999", 100_000));
 }
+
+#[test]
+fn what_is_wrong_is_told_where_nobody_formats_it() {
+    let error: Box<dyn std::error::Error> = Program::from_text("stream s\nsink s").unwrap_err().into();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert!(format!("{error:?}").starts_with("line 2: "), "{error:?}");
+}

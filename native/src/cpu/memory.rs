@@ -57,7 +57,7 @@ const NOT_IN_BLOCKS: [&str; 4] = [
 ];
 
 /// Why memory cannot be made, read, written or moved.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// Blocks or elements are more than is to be kept in memory.
@@ -96,6 +96,8 @@ pub enum MemoryError {
     #[error(transparent)]
     Cpu(#[from] CpuError),
 }
+
+told!(MemoryError);
 
 impl Memory {
     /// Zeros in every block of a layout.

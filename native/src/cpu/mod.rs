@@ -62,7 +62,7 @@ pub struct Run {
 }
 
 /// Why a program cannot be run here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuError {
     /// The program itself is wrong.
@@ -102,6 +102,8 @@ pub enum CpuError {
         given: usize,
     },
 }
+
+told!(CpuError);
 
 pub(crate) fn at(index: usize, line: Option<u32>) -> String {
     match line {

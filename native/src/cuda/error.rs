@@ -68,7 +68,7 @@ impl fmt::Display for Failure {
 }
 
 /// Why work on a device did not happen.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
     /// A call of the driver failed.
@@ -134,6 +134,8 @@ pub enum CudaError {
     #[error("{0}")]
     Argument(&'static str),
 }
+
+told!(CudaError);
 
 impl CudaError {
     /// The driver's answer, if it is one.

@@ -37,7 +37,7 @@ const SMALL: usize = 4 << 10;
 const ENGINES: i32 = 40;
 
 /// Why nothing could be measured.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
     /// The driver did not do what it was asked.
@@ -55,6 +55,8 @@ pub enum MeasureError {
     #[error("the times of {0} do not grow with the sizes: nothing can be said of the rate")]
     Rate(&'static str),
 }
+
+told!(MeasureError);
 
 /// A straight line through times of sizes.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,7 +21,7 @@ pub struct Lost {
 
 /// Why a call of the engine failed. The caller's data are intact after each of them, but for destinations, whose contents
 /// are then unspecified.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
     /// There is no device to open.
@@ -129,6 +129,8 @@ pub enum EngineError {
     Argument(&'static str),
 }
 
+told!(EngineError);
+
 impl EngineError {
     /// Which of two errors of one transfer is told: what its threads met rather than that it was stopped, and rather still what
     /// ends the engine.
@@ -160,7 +162,7 @@ impl EngineError {
 /// A call that takes buffers failed: why, and the buffers.
 ///
 /// Only the error is kept by `?` where an [`EngineError`] is expected.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Refused<B> {
     /// Why.
@@ -168,6 +170,8 @@ pub struct Refused<B> {
     /// What was given; `None` where a device that is lost may still be using it.
     pub buffers: Option<B>,
 }
+
+told!(Refused<B>);
 
 impl<B> From<Refused<B>> for EngineError {
     fn from(refused: Refused<B>) -> EngineError {
@@ -205,7 +209,6 @@ pub(super) fn of_file(path: &Path, error: impl Into<Arc<std::io::Error>>) -> Eng
     std::io::Error::new(of_file.error.kind(), of_file).into()
 }
 
-#[derive(Debug)]
 struct OfFile {
     path: PathBuf,
     error: Arc<std::io::Error>,
@@ -216,6 +219,8 @@ impl fmt::Display for OfFile {
         write!(f, "{}: {}", self.path.display(), self.error)
     }
 }
+
+told!(OfFile);
 
 impl std::error::Error for OfFile {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

@@ -52,7 +52,7 @@ pub struct Alternative {
 }
 
 /// What is no axis.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what:?}: {message}")]
 pub struct AxisError {
     /// The value, as it was written.
@@ -60,6 +60,8 @@ pub struct AxisError {
     /// What is wrong with it.
     pub message: String,
 }
+
+told!(AxisError);
 
 /// The value that changes nothing.
 const AS_IS: &str = "as-is";

@@ -18,7 +18,7 @@ pub const MAX_CELLS: usize = 10_000;
 pub const MAX_COMMANDS: u64 = 1_000_000_000;
 
 /// Why there is no sweep.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
     /// More combinations than are run.
@@ -56,6 +56,8 @@ pub enum SweepError {
         error: SimError,
     },
 }
+
+told!(SweepError);
 
 /// What came of one combination.
 #[derive(Debug, Clone, PartialEq)]

@@ -66,7 +66,10 @@ fn refusals_say_what_is_wrong() {
     let line = |dtype| Space::new([("x", 3)], dtype).unwrap();
     let a = Operator::scale(2.0, line(Dtype::F64)).unwrap();
     let other = Runner::<f32>::new(&a).unwrap_err();
-    assert_eq!(other.to_string(), "`2` works on f64[x]@cpu, which a runner for f32 does not hold");
+    assert_eq!(
+        other.to_string(),
+        "`2` works on f64[x]@cpu, which a runner for f32 does not hold; `Runner::<f64>` does"
+    );
     let runner = Runner::<f64>::new(&a).unwrap();
     let mut workspace = runner.workspace();
     let refused = |result: Result<(), RunnerError>| result.unwrap_err().to_string();

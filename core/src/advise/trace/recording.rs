@@ -37,7 +37,7 @@ pub enum RecordedChange {
 }
 
 /// A text that is no change to a recorded trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotAChange(String);
 
 impl fmt::Display for NotAChange {
@@ -50,7 +50,7 @@ impl fmt::Display for NotAChange {
     }
 }
 
-impl std::error::Error for NotAChange {}
+crate::error::told!(NotAChange);
 
 impl FromStr for RecordedChange {
     type Err = NotAChange;

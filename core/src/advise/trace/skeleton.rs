@@ -30,7 +30,7 @@ pub struct Skeleton {
 }
 
 /// Why a range does not become a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoSkeleton {
     /// The trace is no recording of another tool.
@@ -58,7 +58,7 @@ impl fmt::Display for NoSkeleton {
     }
 }
 
-impl std::error::Error for NoSkeleton {}
+crate::error::told!(NoSkeleton);
 
 impl Skeleton {
     /// The program in its text form, what is not known in comments above it.

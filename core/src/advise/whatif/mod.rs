@@ -85,7 +85,7 @@ pub struct Profile {
 }
 
 /// Why a change cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct WhatIfError {
     /// The change, as it was written.
     pub what: String,
@@ -100,7 +100,7 @@ impl fmt::Display for WhatIfError {
     }
 }
 
-impl std::error::Error for WhatIfError {}
+crate::error::told!(WhatIfError);
 
 /// A program and a machine after changes.
 #[derive(Debug, Clone, PartialEq)]

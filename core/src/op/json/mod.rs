@@ -40,7 +40,7 @@ pub const MOST_POINTS: i64 = 1 << 24;
 const DEEPEST: usize = 32;
 
 /// Why an expression cannot be written or read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JsonError {
     /// Where in the file, as a path of fields.
     pub place: String,
@@ -48,7 +48,7 @@ pub struct JsonError {
     pub problem: String,
 }
 
-impl std::error::Error for JsonError {}
+crate::error::told!(JsonError);
 
 /// The value in an expression's or a plan's file.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<serde_json::Value, JsonError> {

@@ -151,7 +151,7 @@ fn shortened(message: String) -> String {
 }
 
 /// What is wrong with a script, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// The line, counted from 1.
     pub line: usize,
@@ -167,7 +167,7 @@ impl fmt::Display for ScriptError {
     }
 }
 
-impl std::error::Error for ScriptError {}
+crate::error::told!(ScriptError);
 
 /// Values of a host's own for a space, as many as it has elements, or why there are none; see [`Script::read_with`].
 pub type Rule = fn(&Space) -> Result<Vec<Complex64>, String>;

@@ -118,7 +118,7 @@ impl std::fmt::Display for Breakdown {
 }
 
 /// Why nothing can be solved.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SolveError {

@@ -73,7 +73,7 @@ pub struct Pipeline {
 }
 
 /// Why there is no such pipeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PipelineError {

@@ -23,7 +23,7 @@ pub use past::{Held, Life, Moment, Past};
 use super::{StrId, Strings};
 
 /// Why bytes could not be read as a memory snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The pickle is broken, or has what no snapshot has.
@@ -53,7 +53,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+crate::error::told!(ReadError);
 
 /// A memory snapshot.
 #[derive(Debug, Clone, Default)]

@@ -54,11 +54,11 @@ pub use real::{Element, Real};
 pub use solving::Solving;
 
 /// Why an operator has no runner, or cannot be applied.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
     /// A space of another precision than the runner.
-    #[error("`{operator}` works on {space}, which a runner for {real} does not hold")]
+    #[error("`{operator}` works on {space}, which a runner for {real} does not hold{}", other_runner(space))]
     Precision {
         /// The operator.
         operator: String,
@@ -104,6 +104,17 @@ pub enum RunnerError {
     /// What the reference evaluator refuses too.
     #[error(transparent)]
     Operator(#[from] OpError),
+}
+
+told!(RunnerError);
+
+/// The runner that holds a space, for messages.
+fn other_runner(space: &Space) -> &'static str {
+    match space.dtype() {
+        Dtype::F32 | Dtype::C32 => "; `Runner::<f32>` does",
+        Dtype::F64 | Dtype::C64 => "; `Runner::<f64>` does",
+        _ => "",
+    }
 }
 
 /// An operator ready to be applied to memory of this machine, in the precision of `R`.

@@ -111,7 +111,7 @@ impl fmt::Display for Clock {
 }
 
 /// Why a program cannot be run on devices.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The program itself is wrong.
@@ -162,6 +162,8 @@ pub enum RunError {
     #[error("the solver has no scalar and no vector called {0:?}")]
     Unknown(String),
 }
+
+told!(RunError);
 
 /// Runs a program with the contents that it declares; its device 0 is `cuda:first`.
 ///

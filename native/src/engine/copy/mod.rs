@@ -128,7 +128,7 @@ fn started<'scope, 'env>(
 }
 
 /// Threads could not be started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{count} copy threads: {reason}")]
 pub struct ThreadError {
     /// How many were asked for.
@@ -136,6 +136,8 @@ pub struct ThreadError {
     /// Why not.
     pub reason: String,
 }
+
+told!(ThreadError);
 
 impl Workers {
     /// `count` threads, the calling one included; at least one, and at most 1024.

@@ -11,9 +11,11 @@ pub struct Packing {
 }
 
 /// Tensors that fit into no memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tensors have more bytes than there are addresses")]
 pub struct TooLarge;
+
+told!(TooLarge);
 
 /// Part of a tensor, and where it lies in the block.
 pub(crate) struct Part<'t> {
