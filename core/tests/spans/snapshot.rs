@@ -109,6 +109,10 @@ fn nothing_is_ever_run() {
 
 #[test]
 fn broken_pickles_are_refused_with_their_place() {
+    for text in [&b"hello"[..], b"{\"traceEvents\": []}", b"PK\x03\x04"] {
+        refused(text, "byte 0: this is no pickle of protocol 2 or later, which begins with the byte 0x80");
+    }
+    refused(b"\x1f\x8b\x08", "byte 0: this is gzip data, which has to be unpacked first");
     refused(b"", "byte 0: the pickle ends here; the opcode at byte 0 needs 1 bytes more, 0 are left");
     refused(b"\x80\x06.", "byte 0: protocol 6, only those up to 5 are known");
     refused(b"\x80\x04.", "byte 2: the opcode takes more from the stack than is on it");

@@ -210,7 +210,17 @@ impl Snapshot {
     /// # Ok::<(), spanlift::trace::snapshot::ReadError>(())
     /// ```
     pub fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
-        build::snapshot(bytes)
+        build::snapshot(bytes).map_err(|error| match error {
+            // Opcodes are letters too: what the first of a text would stand for tells nobody that the file is none.
+            ReadError::Pickle { .. } if !bytes.is_empty() && !Snapshot::is_pickle(bytes) => {
+                let message = match bytes {
+                    [0x1f, 0x8b, ..] => "this is gzip data, which has to be unpacked first",
+                    _ => "this is no pickle of protocol 2 or later, which begins with the byte 0x80",
+                };
+                ReadError::Pickle { offset: 0, message: message.to_owned() }
+            }
+            error => error,
+        })
     }
 
     /// Whether a file is a pickle of protocol 2 or later, by its first byte, which begins no text.
