@@ -41,13 +41,29 @@ const MOST_STEPS: u32 = 60;
 /// Why there is no fit.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum FitError {
+    /// No figure that can be fitted has this name.
     Figure(String),
+    /// No figure was named.
     NoFigure,
+    /// A figure was named twice.
     Twice(String),
-    Row { id: String, field: &'static str, message: String },
-    Simulation { id: String, error: SimError },
+    /// A row says something that cannot be.
+    Row {
+        /// The row.
+        id: String,
+        /// Its field.
+        field: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A row cannot be simulated.
+    Simulation {
+        /// The row.
+        id: String,
+        /// Why.
+        error: SimError,
+    },
 }
 
 impl fmt::Display for FitError {

@@ -54,18 +54,68 @@ use crate::units::Bytes;
 /// Why there is no program for an expression or a move.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PlanError {
+    /// An input, a result or a value between them has no element.
     Empty(String),
-    Input { operator: String, expects: String, gives: String },
-    TwoDevices { operator: String, reads: Device, writes: Device },
-    StreamOnTwoDevices { name: String, first: Device, second: Device },
-    Cap { operator: String, device: Device, needs: Bytes, cap: Bytes, tiles: String },
-    EventTwice { name: String },
-    TooManySteps { steps: u64, limit: u64 },
+    /// The input is of another space than the operator reads.
+    Input {
+        /// The operator's formula.
+        operator: String,
+        /// What it reads.
+        expects: String,
+        /// What it was given.
+        gives: String,
+    },
+    /// A part that is no transfer reads on one device and writes on another.
+    TwoDevices {
+        /// The part.
+        operator: String,
+        /// Where it reads.
+        reads: Device,
+        /// Where it writes.
+        writes: Device,
+    },
+    /// Two devices have a stream of one name.
+    StreamOnTwoDevices {
+        /// The name.
+        name: String,
+        /// The device that has it.
+        first: Device,
+        /// The device that is to have it too.
+        second: Device,
+    },
+    /// No tiles are small enough for [`Planning::cap`].
+    Cap {
+        /// The operator's formula.
+        operator: String,
+        /// The device that has the limit.
+        device: Device,
+        /// What the plan that takes least needs there.
+        needs: Bytes,
+        /// What it may have.
+        cap: Bytes,
+        /// How that plan is cut.
+        tiles: String,
+    },
+    /// Two transfers name one event.
+    EventTwice {
+        /// The name.
+        name: String,
+    },
+    /// More steps than a plan may have.
+    TooManySteps {
+        /// How many there would be.
+        steps: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// A pretended device that gets no number beside the others.
     DeviceNumber(Device),
+    /// The expression, or values for it, are wrong.
     Operator(OpError),
+    /// The parts of a move do not fit each other.
     Move(MoveError),
+    /// The program that came of it is not well formed, as with contents that are none.
     Program(Problems),
 }
 

@@ -81,6 +81,16 @@ pub enum Stop {
     Breakdown(Breakdown),
 }
 
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stop::Converged => f.write_str("converged"),
+            Stop::Iterations => f.write_str("the limit of iterations"),
+            Stop::Breakdown(why) => why.fmt(f),
+        }
+    }
+}
+
 /// Why a method cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -120,15 +130,38 @@ impl std::fmt::Display for Breakdown {
 /// Why nothing can be solved.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SolveError {
+    /// The operator cannot be built or applied, or the right-hand side is of another space.
     Op(OpError),
+    /// There is no program that solves this.
     Plan(PlanError),
+    /// The program cannot be simulated.
     Sim(SimError),
-    Operator { method: &'static str, wanted: &'static str, operator: String, found: String },
-    Argument { what: &'static str, value: String, wanted: &'static str },
+    /// The method does not work with this operator: cg with one from a space to another.
+    Operator {
+        /// The method's name.
+        method: &'static str,
+        /// What the method needs.
+        wanted: &'static str,
+        /// The operator's formula.
+        operator: String,
+        /// What the operator is instead, and which one would do.
+        found: String,
+    },
+    /// A tolerance, a limit or a factor that cannot be.
+    Argument {
+        /// What it is: the tolerance.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// Which values can be.
+        wanted: &'static str,
+    },
+    /// [`power`] from a start of zeros.
     ZeroStart,
+    /// A kernel has no formula, and who runs the program does not know the plan.
     NoFormula(String),
+    /// Whoever carries out the programs says this.
     Runner(String),
 }
 

@@ -34,6 +34,7 @@ enum Method {
 /// let b = Array::new(line, [1.0, 1.0, 1.0])?;
 /// let solved = Solver::cg().tolerance(1e-12).check_every(1).solve(&a, &b)?;
 /// assert_eq!((solved.stop, solved.iterations), (Stop::Converged, 3));
+/// assert_eq!(solved.stop.to_string(), "converged");
 /// assert!((solved.solution.reals()[2] - 0.25).abs() < 1e-12);
 /// # Ok::<(), spanlift::plan::SolveError>(())
 /// ```
@@ -288,7 +289,7 @@ impl Solver {
                 method,
                 wanted: "an operator from a space to itself",
                 operator: a.formula(),
-                found: format!("from {} to {}", a.domain().sized(), a.codomain().sized()),
+                found: format!("from {} to {}; its normal is one", a.domain().sized(), a.codomain().sized()),
             });
         }
         // Only who begins at a start looks at it.

@@ -611,7 +611,7 @@ fn what_cannot_be_solved_is_refused_in_words() {
     let says = |result: Result<spanlift::plan::Solved, SolveError>| result.unwrap_err().to_string();
     assert_eq!(
         says(cg(&a, &b)),
-        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu; its normal is one"
     );
     assert_eq!(
         says(cg(a.normal(), &b)),
@@ -649,7 +649,7 @@ fn what_cannot_be_solved_is_refused_in_words() {
     );
     assert_eq!(
         a.inv(&Solver::cg()).unwrap_err().to_string(),
-        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu; its normal is one"
     );
 }
 
