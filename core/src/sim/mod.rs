@@ -77,6 +77,33 @@ use crate::units::Nanos;
 pub use meaning::{Compared, carried, carried_knowing};
 
 /// What a program did on a machine.
+///
+/// # Examples
+/// How long a kernel ran beside a copy, and how long the host waited:
+/// ```
+/// use spanlift::machine::Machine;
+/// use spanlift::trace::analysis::{Union, overlap};
+/// use spanlift::trace::{Engine, Kind, LaneKind};
+/// use spanlift::{Program, mib, sim, us};
+///
+/// let mut p = Program::new();
+/// let (copy, compute) = (p.stream("copy"), p.stream("compute"));
+/// let (x, d, e) = (p.pinned("x", mib(4)), p.device(0, "d", mib(4)), p.device(0, "e", mib(4)));
+/// p.copy(d, x).on(copy);
+/// p.kernel("scale").reads(e).writes(e).takes(us(20)).on(compute);
+/// p.sync(copy);
+/// let trace = sim::run(&p, &Machine::default())?.trace;
+///
+/// let on = |wanted: Engine| {
+///     let of_it = |lane: u32| matches!(trace.lanes[lane as usize].kind, LaneKind::Engine { engine, .. } if engine == wanted);
+///     Union::of(trace.slices.iter().filter(|s| of_it(s.lane)).map(|s| (s.start.0, s.end.0)))
+/// };
+/// assert_eq!(on(Engine::Compute).len(), 20_000);
+/// assert_eq!(overlap(&on(Engine::ToDevice), &on(Engine::Compute)), 20_000); // all of it
+/// let waits = trace.slices.iter().filter(|s| s.kind == Kind::Wait).map(|s| s.end.0 - s.start.0);
+/// assert!(waits.sum::<i64>() > 300_000); // for the copy
+/// # Ok::<(), spanlift::sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Everything that happened, with the program in it.
