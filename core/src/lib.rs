@@ -51,6 +51,8 @@
 //! WebAssembly. The package `spanlift-native` runs programs on processors and on CUDA devices and has the
 //! command; `spanlift-viewer` draws.
 #![forbid(unsafe_code)]
+// What readers copy from the examples gives them no warning of a result that is left.
+#![doc(test(attr(deny(unused_must_use))))]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod advise;

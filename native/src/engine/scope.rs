@@ -168,7 +168,7 @@ impl Engine {
     ///     let up = s.h2d(stream, &mut sent, &mut there)?; // returns at once
     ///     // sent[0] = 0.0; // does not compile: it is lent
     ///     let (_, there) = up.wait()?;
-    ///     s.d2h(stream, there, &mut back)?; // nobody waits for it: the scope does
+    ///     let _ = s.d2h(stream, there, &mut back)?; // nobody waits for it: the scope does
     ///     Ok(())
     /// })?;
     /// assert_eq!(back[..], [1.0, 2.0, 3.0]);
