@@ -217,6 +217,7 @@ fn what_no_row_depends_on_stays_as_it_was() {
     let mut machine = Machine::default();
     let source = machine.figures().find(|f| f.name == "call_free").unwrap().source;
     machine.set("call_free", 0.0, source).unwrap();
+    machine.note = "measured".into();
     let names = ["p2p_bw", "batch_bw", "call_free", "h2d_bw"];
     let found = fit(&rows, &machine, &names).unwrap();
     for (figure, name) in found.figures.iter().zip(&names[..3]) {
@@ -224,6 +225,8 @@ fn what_no_row_depends_on_stays_as_it_was() {
         assert_eq!(found.machine.figure(name), Some(0.0), "{name}");
     }
     assert!(found.machine.h2d_bw != machine.h2d_bw);
+    // What a profile says of itself is of its own figures.
+    assert_eq!(found.machine.note, "");
 }
 
 /// A figure that rows push to where none of them sees it any more is not where it began, and not without influence.

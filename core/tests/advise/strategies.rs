@@ -1,10 +1,14 @@
 //! The strategies' programs: safe for any request, every byte sent once, and predictions that hang together.
 
-use spanlift::advise::{Decision, Depth, Origin, Request, Strategy, Tensors, factors, map, predict, rank};
+use std::collections::BTreeMap;
+
+use spanlift::advise::{
+    self, Decision, Depth, Origin, Request, Strategy, Tensors, factors, map, predict, rank,
+};
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
-use spanlift::{Bytes, Nanos, Program, us};
+use spanlift::{Bytes, Nanos, Program, sim, us};
 
 fn request(tensors: &str, from: Origin) -> Request {
     Request::new(tensors.split(',').map(|t| t.parse().unwrap()).collect(), from)
@@ -85,6 +89,132 @@ fn every_program_is_safe_and_sends_every_byte_once() {
         }
     }
     assert!(n > 500, "{n}");
+}
+
+/// The bytes that each buffer holds in the end, where the sources `t` (or `x`) are written with bytes of their own.
+fn carried(program: &Program, source: char) -> BTreeMap<String, Vec<u8>> {
+    let mut text = String::new();
+    for line in program.to_text().lines() {
+        text += line;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["write", name] = words[..]
+            && let Some(Ok(k)) = name.strip_prefix(source).map(str::parse::<u64>)
+        {
+            text += &format!(" = seed {k}");
+        }
+        text.push('\n');
+    }
+    let program = Program::from_text(&text).unwrap();
+    let finals = sim::run(&program, &Machine::default()).unwrap().finals;
+    finals.into_iter().map(|f| (program.names().buffer(f.buffer).to_owned(), f.bytes)).collect()
+}
+
+/// Whatever a thread waits for of another one's events was told to it by a channel, since records and waits of threads that know
+/// nothing of each other may come in any order.
+fn threads_tell_of_their_events(program: &Program) -> bool {
+    // For each thread, channel and event the commands that it knows of, as one more than the last of each thread.
+    type Known = BTreeMap<usize, usize>;
+    fn join(known: &mut Known, more: &Known) {
+        more.iter().for_each(|(&of, &at)| {
+            *known.entry(of).or_default() = at.max(known.get(&of).copied().unwrap_or(0))
+        });
+    }
+    let (mut threads, mut channels) = (BTreeMap::<usize, Known>::new(), BTreeMap::<usize, Known>::new());
+    let mut recorded: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    program.commands().iter().enumerate().all(|(at, command)| {
+        let thread = command.thread.index();
+        threads.entry(thread).or_default().insert(thread, at + 1);
+        let mut known = threads[&thread].clone();
+        match &command.op {
+            Op::ThreadSpawn { thread: of } => join(threads.entry(of.index()).or_default(), &known),
+            Op::ThreadJoin { thread: of } => join(&mut known, &threads[&of.index()]),
+            Op::Signal { channel } => drop(channels.insert(channel.index(), known.clone())),
+            Op::Await { channel } => join(&mut known, &channels[&channel.index()]),
+            Op::Record { event, .. } => drop(recorded.insert(event.index(), (thread, at))),
+            Op::Wait { event, .. } | Op::EventSync { event } => {
+                let (by, when) = recorded[&event.index()];
+                return known.get(&by).is_some_and(|&last| when < last);
+            }
+            _ => {}
+        }
+        threads.insert(thread, known);
+        true
+    })
+}
+
+/// On the device lies what was sent, byte for byte, and what comes back is what went there.
+#[test]
+fn every_program_sends_the_bytes_themselves() {
+    let machine = Machine::default();
+    for sizes in [&[1][..], &[4000; 9], &[700_000, 1, 300_000, 262_144, 5]] {
+        for (work, back) in [(0, false), (50, false), (0, true), (50, true)] {
+            let mut request = request("1x1B", Origin::Pageable);
+            (request.work, request.back) = (us(work), back);
+            request.tensors = sizes.iter().map(|&n| Tensors { count: 1, bytes: Bytes(n) }).collect();
+            for strategy in all(Origin::Pageable) {
+                let program = strategy.program(&request, &machine, sizes).unwrap();
+                let of = || format!("{strategy} of {sizes:?}\n{}", program.to_text());
+                assert!(threads_tell_of_their_events(&program), "{}", of());
+                let found = carried(&program, 't');
+                let mut start = 0;
+                for (i, &n) in sizes.iter().enumerate() {
+                    let n = usize::try_from(n).unwrap();
+                    let sent = &found[&format!("t{i}")];
+                    assert!(n < 8 || sent.iter().any(|&b| b != sent[0]), "{}", of());
+                    let device = match strategy {
+                        Strategy::Coalesced { .. } => &found["block"][start..start + n],
+                        // A slot holds the last of its items.
+                        Strategy::A { slots } | Strategy::B { slots } => {
+                            let slots = sizes.len().min(slots as usize);
+                            if i + slots < sizes.len() {
+                                continue;
+                            }
+                            &found[&format!("x{}", i % slots)][..n]
+                        }
+                        _ => &found[&format!("d{i}")],
+                    };
+                    assert!(sent == device, "{i} of {}", of());
+                    // Pipelines bring back what their work made.
+                    if back && !matches!(strategy, Strategy::A { .. } | Strategy::B { .. }) {
+                        assert!(*sent == found[&format!("y{i}")], "{i} back, of {}", of());
+                    }
+                    start += n;
+                }
+            }
+        }
+    }
+}
+
+/// The calls that published rows time, with bytes: what is copied was pinned before, by whichever thread.
+#[test]
+fn every_row_sends_the_bytes_themselves() {
+    let flags = ["pinned", "pin_call", "copy", "non_blocking", "repeat_same", "tensordict"];
+    let mut n = 0;
+    for (set, threads) in
+        (0..64).flat_map(|set| [None, Some(0), Some(2), Some(5)].map(|threads| (set, threads)))
+    {
+        let mut row = serde_json::json!({"tensors": 3, "bytes_each": 5000, "measured_ms": 1, "pin_threads": threads, "odd": 1});
+        for (k, flag) in flags.into_iter().enumerate() {
+            row[flag] = (set >> k & 1 == 1).into();
+        }
+        // Some are refused: what is pinned cannot be pinned.
+        let Ok(rows) = advise::rows(serde_json::json!({"rows": [row]}).to_string().as_bytes()) else {
+            continue;
+        };
+        assert_eq!(rows[0].ignored, ["odd"]);
+        let program = rows[0].program();
+        let verdict = hazard::check(&program, Mode::Typical).unwrap().verdict();
+        assert_eq!(verdict, Verdict::Safe, "{row}\n{}", program.to_text());
+        let found = carried(&program, 'x');
+        for i in 0..3 {
+            for name in ["d", "p"].map(|name| format!("{name}{i}")) {
+                let of = found.get(&name).is_none_or(|bytes| *bytes == found[&format!("x{i}")]);
+                assert!(of, "{name} of {row}\n{}", program.to_text());
+            }
+        }
+        n += usize::from(found.contains_key("d2"));
+    }
+    assert_eq!(n, 48, "rows that copy");
 }
 
 /// Half of the tensors and a bit of arithmetic give what all of them give.
@@ -181,6 +311,31 @@ fn memory_is_what_stands_in_the_program() {
     assert_eq!(memory(Strategy::Direct).device, mb(30));
 }
 
+/// What is the same memory each time is locked once, before the clock starts, and stays locked.
+#[test]
+fn memory_is_locked_in_place_as_often_as_it_is_other_memory() {
+    let mut machine = Machine::default();
+    machine.host_register_per_4k = Nanos(7);
+    for (same_memory, expected) in [
+        (true, "setup, 7ns cudaHostRegister, 14ns cudaHostRegister, begin, end"),
+        (
+            false,
+            "setup, begin, 7ns cudaHostRegister, 14ns cudaHostRegister, 7ns cudaHostUnregister, 14ns cudaHostUnregister, end",
+        ),
+    ] {
+        let request = Request { same_memory, ..request("1x4096B,1x4097B", Origin::Pageable) };
+        let program = Strategy::Register.program(&request, &machine, &[4096, 4097]).unwrap();
+        let told = program.commands().iter().filter_map(|c| match &c.op {
+            Op::Mark => c.label.as_deref().map(str::to_owned),
+            Op::HostWork { time, .. } if time.0 > 0 => {
+                Some(format!("{}ns {}", time.0, c.label.as_deref().unwrap_or("")))
+            }
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>().join(", "), expected);
+    }
+}
+
 #[test]
 fn the_answer_follows_what_matters() {
     let h200 = Machine::builtin("h200-pcie5").unwrap();
@@ -246,8 +401,25 @@ fn seven_factors_are_told_and_some_would_change_the_answer() {
             assert_eq!(change.differs, strategy.name() != "coalesced", "{change:?}");
         }
     }
-    let number = found.iter().find(|f| f.name.starts_with("Number of tensors")).unwrap();
-    assert!(number.changes.iter().any(|c| c.to == "10 tensors"), "{number:?}");
+    // What is told of another value is what is best of it.
+    let with = |change: fn(&mut Request)| {
+        let mut request = request("1000x4KB", Origin::Pageable);
+        change(&mut request);
+        rank(&request, &machine, depth).unwrap().best().map(|p| p.strategy.name())
+    };
+    for (to, expected) in [
+        ("1 core", with(|r| r.cores = 1)),
+        ("90 % busy", with(|r| r.load = 0.9)),
+        ("10 tensors", with(|r| r.tensors[0].count = 10)),
+        ("100000 tensors", with(|r| r.tensors[0].count = 100_000)),
+        ("40B each", with(|r| r.tensors[0].bytes = Bytes(40))),
+        ("400KB each", with(|r| r.tensors[0].bytes = Bytes(400_000))),
+    ] {
+        let mut all = found.iter().flat_map(|f| &f.changes);
+        let change = all.find(|c| c.to == to).unwrap_or_else(|| panic!("no {to} in {found:?}"));
+        assert_eq!(change.best.map(Strategy::name), expected, "{to}");
+    }
+    assert!(found.iter().flat_map(|f| &f.changes).any(|c| c.differs), "{found:?}");
 }
 
 #[test]
