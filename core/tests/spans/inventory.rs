@@ -106,6 +106,49 @@ fn random_layouts_agree_with_sets_of_bytes() {
     assert!(partly > 200 && inside > 200, "{partly} own a part, {inside} nothing");
 }
 
+/// Rows by the million are owned as three of them are, though they are not written out one by one.
+#[test]
+fn what_is_owned_grows_with_the_rows() {
+    let (mut partly, mut nothing) = (0, 0);
+    for seed in 0..40 {
+        let mut rng = Rng(seed);
+        let n_tensors = 2 + rng.below(4);
+        // Of each row of 32 bytes some columns, every, every second or every third one; or all of the memory.
+        let columns: Vec<(i64, i64, i64)> = (0..n_tensors)
+            .map(|_| {
+                let (step, first) = (1 + rng.below(3), rng.below(20));
+                (first, step, 1 + rng.below((31 - first) / step + 1))
+            })
+            .collect();
+        let whole = rng.below(8);
+        let owned = |rows: i64| -> BTreeMap<String, u64> {
+            let mut layout = Layout::new();
+            let storage = layout.storage("s", cpu(), Bytes(32 * rows.unsigned_abs())).unwrap();
+            for (k, &(offset, step, n)) in (0..).zip(&columns) {
+                let (shape, strides) = (vec![rows, n], vec![32, step]);
+                let view = match k == whole {
+                    true => View { dtype: Dtype::U8, shape: vec![32 * rows], strides: vec![1], offset: 0 },
+                    false => View { dtype: Dtype::U8, shape, strides, offset },
+                };
+                layout.tensor(&format!("t{k}"), storage, view).unwrap();
+            }
+            let roots = layout.inventory().unwrap().devices.remove("cpu").unwrap().roots;
+            roots.into_iter().map(|root| (root.name, root.bytes / rows.unsigned_abs())).collect()
+        };
+        let (few, many) = (owned(3), owned(1 << 20));
+        assert_eq!(many, few, "seed {seed}: {columns:?}, {whole}");
+        nothing += columns.len() - few.len();
+        partly += few
+            .iter()
+            .filter(|(name, bytes)| {
+                let k: usize = name[1..].parse().unwrap();
+                **bytes < columns[k].2.unsigned_abs()
+            })
+            .count();
+    }
+    assert!(partly > 10 && nothing > 20, "{partly} own a part, {nothing} nothing");
+}
+
 #[test]
 fn random_explanations_name_who_shares() {
     for seed in 0..300 {
