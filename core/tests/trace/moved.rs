@@ -193,3 +193,59 @@ fn the_program_of_a_range_waits_for_what_was_launched_before() {
     let syncs: Vec<&str> = text.lines().filter(|line| line.contains("sync")).map(str::trim).collect();
     assert_eq!(syncs, ["sync    s7"], "{text}");
 }
+
+/// Each thread of a range is one of the program; what was asked for before the range stands at its beginning.
+#[test]
+fn the_program_of_a_range_has_its_threads_and_what_waited_in_its_streams() {
+    let memset = |args: &str| slice("gpu_memset", "Memset (Device)", (0, 9), (16, 17), args);
+    let of = |(from, to): (i64, i64), memset: &str| {
+        let events = [
+            call("cudaLaunchKernel", 100, (0, 5), 1),
+            call("cudaMemsetAsync", 300, (12, 14), 3),
+            call("cudaMemcpyAsync", 200, (20, 25), 2),
+            call("cudaLaunchKernel", 100, (30, 35), 4),
+            work("first", (0, 7), (15, 45), 1),
+            memset.to_owned(),
+            work(UP, (0, 8), (28, 60), 2),
+            work("second", (0, 7), (46, 56), 4),
+            work("alone", (0, 7), (57, 67), 5),
+        ];
+        let trace = trace::read(format!("[{}]", events.join(",")).as_bytes()).unwrap();
+        let made = skeleton(&trace, 1000 * from, 1000 * to).unwrap();
+        let lines: Vec<String> = made.program.to_text().lines().skip(1).map(str::to_owned).collect();
+        (lines, made.notes[2..].to_vec())
+    };
+    let sized = memset(r#""device":0,"stream":9,"correlation":3,"bytes":64"#);
+    let (lines, notes) = of((10, 200), &sized);
+    let expected = [
+        "stream  s7",
+        "stream  s9",
+        "stream  s8",
+        "device  device_9 64 on cuda:0",
+        "pinned  pinned_8 4000000",
+        "device  device_8 4000000 on cuda:0",
+        "spawn   thread1",
+        "spawn   thread2",
+        "kernel  first on s7 for 30us",
+        "work    2us",
+        "memset  device_9 0 on s9",
+        "thread2: work    10us",
+        "thread2: copy    device_8 <- pinned_8 on s8",
+        "thread1: work    20us",
+        "thread1: kernel  second on s7 for 10us",
+        "work    43us",
+        "kernel  alone on s7 for 10us",
+        "join    thread1",
+        "join    thread2",
+    ];
+    assert_eq!(lines, expected, "{lines:#?}");
+    // The first one, and the one that nobody asked for.
+    assert!(notes.len() == 1 && notes[0].starts_with("2 operations were asked for before"), "{notes:?}");
+    // With the call of the first, and without the last.
+    let (lines, notes) = of((0, 50), &sized);
+    assert_eq!((&*lines[8], lines.len(), notes), ("kernel  first on s7 for 30us", 17, vec![]));
+    // Of a size that the file does not say.
+    let (lines, notes) = of((0, 50), &memset(r#""device":0,"stream":9,"correlation":3"#));
+    assert!(lines.contains(&"thread2: kernel  Memset on s9 for 1us".to_owned()), "{lines:#?}");
+    assert!(notes.len() == 1 && notes[0].ends_with("stand as kernels of their length: 1."), "{notes:?}");
+}

@@ -460,7 +460,7 @@ fn name_of(trace: &Trace) -> &str {
 
 /// A kernel's name without its return type, name spaces, templates and arguments.
 fn short(name: &str) -> String {
-    let head = name.split(['<', '(']).next().unwrap_or(name);
+    let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     let head = head.rsplit("::").next().unwrap_or(head);
     let head = head.rsplit(' ').next().unwrap_or(head);
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
