@@ -158,6 +158,23 @@ fn a_device_is_one_of_4096() {
     assert_eq!(Figures::of(&Snapshot::read(&empty.0).unwrap()).traces.len(), 0);
 }
 
+/// What is odd in a file and harms nothing is counted.
+#[test]
+fn bytes_behind_the_end_and_broken_text_are_told() {
+    let told = |name: &[u8], behind: &[u8]| {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+        writer.op(b"}(").text("addr").int(1).text("size").int(2).text("action").op(b"X\x01\0\0\0").op(name);
+        writer.op(b"ueeu.").op(behind);
+        let figures = Figures::of(&Snapshot::read(&writer.0).unwrap());
+        let import = serde_json::to_value(&figures.import).unwrap();
+        ["trailing_bytes", "invalid_utf8"].map(|name| import["problems"][name].as_u64())
+    };
+    assert_eq!(told(b"a", b""), [None, None]);
+    assert_eq!(told(b"a", b"left"), [Some(4), None]);
+    assert_eq!(told(b"\xff", b"."), [Some(1), Some(1)]);
+}
+
 /// Writes pickles, opcode by opcode.
 #[derive(Default)]
 struct Writer(Vec<u8>);
@@ -366,7 +383,8 @@ fn a_block_in_the_way_of_a_failed_allocation_is_named() {
         let title = found.into_iter().find(|finding| finding.rule == "out-of-memory").unwrap().title;
         title.split_once("in pieces").unwrap().1.to_owned()
     };
-    let named = "; it would fit if the block of 100 B were elsewhere";
+    let named_of = |bytes: i64| format!("; it would fit if the block of {bytes} B were elsewhere");
+    let named = &*named_of(100);
     // 300 and 300 beside 100, and 200 elsewhere: 700 fit, and 701 don't.
     let two: &[Made<'_>] = &[(700, 0, &[(300, 100)]), (500, 0, &[(0, 300)])];
     assert_eq!(told(two, 700), named);
@@ -378,6 +396,14 @@ fn a_block_in_the_way_of_a_failed_allocation_is_named() {
     assert_eq!(told(&[(700, 0, &[(300, 100)]), (500, 1, &[(0, 300)])], 650), named);
     // The smallest of several.
     assert_eq!(told(&[(900, 0, &[(300, 100), (700, 150)]), (900, 0, &[(500, 400)])], 650), named);
+    // Segments of 2 MiB are for what asks for 1 MiB at most.
+    const MIB: i64 = 1 << 20;
+    let small = |bytes: i64, size: i64| {
+        told(&[(bytes, 0, &[(MIB - 512, 512), (2 * MIB - 1024, 512)]), (4096, 0, &[(0, 512)])], size)
+    };
+    assert_eq!(small(2 * MIB, MIB), named_of(512));
+    assert_eq!(small(2 * MIB, MIB + 512), "");
+    assert_eq!(small(2 * MIB + 512, MIB + 512), named_of(512));
 }
 
 /// An allocator that only hands out and takes back, and what it should look like at every moment.

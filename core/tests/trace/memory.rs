@@ -84,12 +84,17 @@ fn segment(device: i64, (at, size): (i64, i64), blocks: Vec<Value<'static>>) -> 
 
 /// What is found in a snapshot of these segments and the events of each device.
 fn findings(segments: Vec<Value<'_>>, events: &[Vec<Event>]) -> Vec<MemoryFinding> {
+    let snapshot = snapshot(segments, events);
+    memory_findings(&snapshot, &Figures::of(&snapshot))
+}
+
+/// A snapshot of these segments and the events of each device.
+fn snapshot(segments: Vec<Value<'_>>, events: &[Vec<Event>]) -> Snapshot {
     let traces = events.iter().map(|events| List(events.iter().map(event).collect())).collect();
     let mut pickle = b"\x80\x04".to_vec();
     write(&Dict(vec![("segments", List(segments)), ("device_traces", List(traces))]), &mut pickle);
     pickle.push(b'.');
-    let snapshot = Snapshot::read(&pickle).unwrap();
-    memory_findings(&snapshot, &Figures::of(&snapshot))
+    Snapshot::read(&pickle).unwrap()
 }
 
 fn rule<'a>(found: &'a [MemoryFinding], rule: &str) -> Option<&'a MemoryFinding> {
@@ -205,6 +210,36 @@ fn what_is_free_on_one_device_is_no_piece_of_another() {
     );
 }
 
+/// Segments with free memory are named by who keeps them, those with the most of it first; full ones keep nothing free.
+#[test]
+fn what_keeps_free_memory_is_shown_where_most_of_it_is() {
+    let block = |at: i64, size: i64, state: &'static str| {
+        let words = [("address", at), ("size", size), ("requested_size", size)].map(|(k, n)| (k, Int(n)));
+        Dict(words.into_iter().chain([("state", Text(state))]).collect())
+    };
+    // Segments with little free memory, one that is full, one of which nothing is used, three with much.
+    let shown = |n_little: usize| {
+        let (mut segments, mut events) = (Vec::new(), Vec::new());
+        let used_and_free =
+            vec![(1, 2); n_little].into_iter().chain([(30, 0), (0, 60), (2, 50), (3, 40), (4, 50)]);
+        for (k, (used, free)) in (1..).zip(used_and_free) {
+            let at = k * 1024 * MIB;
+            let blocks = [(at, used, "active_allocated"), (at + used * MIB, free, "inactive")];
+            let blocks =
+                blocks.into_iter().filter(|b| 0 < b.1).map(|(at, n, state)| block(at, n * MIB, state));
+            segments.push(segment(0, (at, (used + free) * MIB), blocks.collect()));
+            if 0 < used {
+                events.push(("alloc", at, used * MIB, k));
+            }
+        }
+        let found = findings(segments, &[events]);
+        rule(&found, "fragmentation").unwrap().events.iter().map(|event| event.1).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(2), [0, 1, 3, 4, 5]);
+    // Of 64 those with much are three, which were allocated last.
+    assert_eq!(shown(70), (0..61).chain([71, 72, 73]).collect::<Vec<_>>());
+}
+
 #[test]
 fn places_are_listed_with_the_most_bytes_first() {
     let places = |segments: i64| {
@@ -234,4 +269,34 @@ fn places_are_listed_with_the_most_bytes_first() {
         thrash.places.iter().map(|p| (&*p.maker, p.count, p.bytes / i128::from(MIB))).collect();
     assert_eq!(places, [("train.py:13 step", 150, 300), ("train.py:12 step", 50, 100)]);
     assert_eq!(thrash.events.len(), 64);
+}
+
+/// Files of before blocks had addresses say in a block's history what newer ones say of the block itself.
+#[test]
+fn a_blocks_history_stands_for_what_it_does_not_say() {
+    let frames = |line: i64| {
+        let frame = vec![("filename", Text("train.py")), ("line", Int(line)), ("name", Text("step"))];
+        ("frames", List(vec![Dict(frame)]))
+    };
+    let history = |entries: &[(i64, i64)]| {
+        let entry = |&(asked, line): &(i64, i64)| Dict(vec![("real_size", Int(asked)), frames(line)]);
+        ("history", List(entries.iter().map(entry).collect()))
+    };
+    let read = |block: Vec<(&'static str, Value<'static>)>| {
+        let before = Dict(vec![("size", Int(512)), ("state", Text("inactive"))]);
+        let whole = [("size", Int(1024)), ("state", Text("active_allocated"))];
+        let block = Dict(whole.into_iter().chain(block).collect());
+        let snapshot = snapshot(vec![segment(0, (4096, 1536), vec![before, block])], &[]);
+        let (at, block) = snapshot.placed(&snapshot.segments[0]).last().unwrap();
+        let lines = snapshot.stacks.get(block.stack).iter().map(|&f| snapshot.stacks.frames[f as usize].line);
+        (at, block.requested_size, lines.collect::<Vec<_>>())
+    };
+    // Blocks follow each other; the first entry is of the block that is there.
+    assert_eq!(read(vec![history(&[(1000, 3), (900, 4)])]), (4608, 1000, vec![3]));
+    // What the block says itself comes first.
+    assert_eq!(read(vec![("requested_size", Int(800)), history(&[(1000, 3)])]), (4608, 800, vec![3]));
+    assert_eq!(read(vec![frames(5), history(&[(1000, 3)])]), (4608, 1000, vec![5]));
+    // Without either, all of it was asked for.
+    assert_eq!(read(vec![history(&[])]), (4608, 1024, vec![]));
+    assert_eq!(read(vec![]), (4608, 1024, vec![]));
 }

@@ -223,7 +223,7 @@ fn beside_free(snapshot: &Snapshot, device: i64) -> Vec<Shown> {
     };
     let of_device = snapshot.segments.iter().filter(|segment| segment.device == device);
     let mut segments: Vec<(i64, &Segment)> = of_device.map(|segment| (free(segment), segment)).collect_vec();
-    segments.retain(|(free, segment)| 0 < *free && *free < segment.total_size);
+    segments.retain(|(free, _)| 0 < *free);
     sort_by_key(&mut segments, |(free, _)| std::cmp::Reverse(*free));
     let blocks = segments.iter().flat_map(|(_, segment)| {
         let kept = snapshot.placed(segment).filter(|(_, block)| Some(block.state) != inactive);
@@ -253,7 +253,6 @@ fn rounded_up(snapshot: &Snapshot) -> (i128, Vec<Shown>) {
 fn allocations(snapshot: &Snapshot, mut wanted: Vec<((i64, i64), i128)>) -> Vec<Shown> {
     let alloc = snapshot.strings.find("alloc");
     sort_by_key(&mut wanted, |(at, _)| *at);
-    wanted.dedup_by_key(|(at, _)| *at);
     let mut is_found = vec![false; wanted.len()];
     let mut found = Vec::new();
     for (device, events) in snapshot.traces.iter().enumerate() {
