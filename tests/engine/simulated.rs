@@ -9,7 +9,7 @@ use spanlift::hazard::{self, Mode};
 use spanlift::machine::{Grade, Machine, Source};
 use spanlift::memory::Dtype;
 use spanlift::program::{Compute, Op, StreamKind};
-use spanlift::simulated::{Engine, EngineError, Event, Stream, Value};
+use spanlift::simulated::{DevBuf, Engine, EngineError, Event, Stream, Value};
 use spanlift::trace::Kind;
 use spanlift::{Nanos, Program, mib, sim};
 use spanlift_softcuda::kit;
@@ -281,20 +281,28 @@ fn a_missing_wait_is_seen_as_an_old_value_and_as_a_race() {
 /// A block is freed after what every stream was given on it.
 #[test]
 fn a_block_used_on_another_stream_is_freed_behind_it() {
-    let engine = open();
-    let (home, side) = (engine.stream(), Stream::new(&engine, StreamKind::NonBlocking));
-    let there = engine.alloc(home, 4).expect("room");
-    let up = engine.h2d(home, engine.pin(&[1i32; 4]).expect("room"), there).expect("up");
-    let (_, mut there) = up.wait().expect("landed");
-    engine.update(&side, Compute::affine(Dtype::I32, 2.0, 0.0), &mut there).expect("a kernel");
-    drop(there);
-    engine.synchronize().expect("done");
-    let text = engine.program().to_text();
-    assert_eq!(races(&engine.program()), Vec::<String>::new(), "{text}");
-    // Without the wait it would be a use after the free.
-    let without: String = text.lines().filter(|l| !l.starts_with("wait")).map(|l| format!("{l}\n")).collect();
-    assert!(without != text);
-    assert_eq!(races(&Program::from_text(&without).expect("a program")).len(), 1, "{without}");
+    type Use = fn(&Engine, &Stream, &mut DevBuf<i32>) -> Result<(), EngineError>;
+    let uses: [Use; 2] = [
+        |engine, side, there| engine.update(side, Compute::affine(Dtype::I32, 2.0, 0.0), there),
+        |engine, side, there| engine.upload_into(side, &[2; 4], there),
+    ];
+    for used in uses {
+        let engine = open();
+        let (home, side) = (engine.stream(), Stream::new(&engine, StreamKind::NonBlocking));
+        let there = engine.alloc(home, 4).expect("room");
+        let up = engine.h2d(home, engine.pin(&[1i32; 4]).expect("room"), there).expect("up");
+        let (_, mut there) = up.wait().expect("landed");
+        used(&engine, &side, &mut there).expect("work");
+        drop(there);
+        engine.synchronize().expect("done");
+        let text = engine.program().to_text();
+        assert_eq!(races(&engine.program()), Vec::<String>::new(), "{text}");
+        // Without the wait it would be a use after the free.
+        let without: String =
+            text.lines().filter(|l| !l.starts_with("wait")).map(|l| format!("{l}\n")).collect();
+        assert!(without != text);
+        assert_eq!(races(&Program::from_text(&without).expect("a program")).len(), 1, "{without}");
+    }
 }
 
 #[test]
@@ -377,6 +385,55 @@ fn no_wait_for_a_slot_can_be_left_out() {
     }
 }
 
+/// Each call is a command once, and what says the same again is none.
+#[test]
+fn the_program_says_what_was_called_and_no_more() {
+    let engine = open();
+    let (home, side) = (engine.stream(), Stream::new(&engine, StreamKind::NonBlocking));
+    let mut sent = engine.pin(&[0i32; 4]).expect("room");
+    engine.pin_into(&[1, 2, 3, 4], &mut sent).expect("as many");
+    let (sent, x) =
+        engine.h2d(home, sent, engine.alloc(home, 4).expect("room")).expect("up").wait().expect("landed");
+    // What the host has not changed since is not told again.
+    let (_, y) =
+        engine.h2d(home, sent, engine.alloc(home, 4).expect("room")).expect("up").wait().expect("landed");
+    let mut z = engine.alloc(home, 4).expect("room");
+    side.wait(&Event::after(home).expect("an event")).expect("waits");
+    for _ in 0..2 {
+        engine.compute(&side, Compute::affine(Dtype::I32, 2.0, 1.0), &x, &mut z).expect("a kernel");
+    }
+    engine.synchronize().expect("done");
+    engine.compute(home, Compute::affine(Dtype::I32, 3.0, 1.0), &y, &mut z).expect("a kernel");
+    let (z, back) =
+        engine.d2h(home, z, engine.pinned(4).expect("room")).expect("down").wait().expect("landed");
+    assert_eq!(back[..], [4, 7, 10, 13]);
+    let told = |program: &Program| {
+        let text = program.to_text();
+        let n = |word: &str| text.lines().filter(|l| l.starts_with(word)).count();
+        ["write", "copy", "kernel", "sync    cuda:0", "read", "wait", "free"].map(n)
+    };
+    assert_eq!(told(&engine.program()), [1, 3, 3, 1, 1, 1, 0], "{}", engine.program().to_text());
+    // The side stream is waited for once by what it used, and by nothing else.
+    drop((x, y, z));
+    assert_eq!(told(&engine.program()), [1, 3, 3, 1, 1, 3, 3], "{}", engine.program().to_text());
+    assert_eq!(races(&engine.program()), Vec::<String>::new());
+}
+
+#[test]
+fn the_program_names_its_machine_where_the_name_says_it() {
+    assert_eq!(open().program().machine.as_deref(), Some("tutorial-ci"));
+    let other = |figure: &str, value: f64| {
+        let mut machine = Machine::default();
+        let source = Source { grade: Grade::Assumed, text: "other".into() };
+        machine.set(figure, value, source).map(|()| machine)
+    };
+    let machine = other("lat", 9.0).expect("a latency");
+    assert_eq!(Engine::open(0, machine).expect("opens").program().machine, None);
+    // No file says this.
+    let machine = Machine { copy_engines: 0, ..Machine::default() };
+    assert!(Engine::open(0, machine).is_err());
+}
+
 #[test]
 fn another_stream_waits_for_the_copy_and_the_host_does_not() {
     let engine = open();
@@ -455,10 +512,16 @@ fn refusals_give_back_what_was_given() {
         engine.alloc::<u8>(foreign, 3).expect_err("a foreign stream"),
         stream.wait(&Event::after(foreign).expect("an event")).expect_err("a foreign event"),
         engine.update(foreign, Compute::affine(Dtype::U8, 1.0, 0.0), &mut there(3)).expect_err("as well"),
+        engine.upload_into(foreign, &[1; 3], &mut there(3)).expect_err("as well"),
+        engine.download(foreign, &there(3), &mut [1; 3]).expect_err("as well"),
     ] {
         assert_eq!(error, EngineError::OtherEngine);
     }
     let mut x = there(3);
+    let formula = || Compute::affine(Dtype::U8, 1.0, 0.0);
+    let refused = engine.compute(stream, formula(), &there(4), &mut x);
+    assert_eq!(refused, Err(EngineError::Length { from: 4, to: 3 }));
+    assert_eq!(engine.pin_into(&[1; 2], &mut pinned(3)), Err(EngineError::Length { from: 2, to: 3 }));
     for formula in
         [Compute::affine(Dtype::I8, 1.0, 0.0), Compute::mul(Dtype::U8), Compute::fill(Dtype::U8, 1.0)]
     {

@@ -314,8 +314,7 @@ fn memory_is_what_stands_in_the_program() {
 /// What is the same memory each time is locked once, before the clock starts, and stays locked.
 #[test]
 fn memory_is_locked_in_place_as_often_as_it_is_other_memory() {
-    let mut machine = Machine::default();
-    machine.host_register_per_4k = Nanos(7);
+    let machine = Machine { host_register_per_4k: Nanos(7), ..Machine::default() };
     for (same_memory, expected) in [
         (true, "setup, 7ns cudaHostRegister, 14ns cudaHostRegister, begin, end"),
         (
