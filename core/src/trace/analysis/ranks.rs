@@ -240,6 +240,14 @@ mod tests {
         assert_eq!((zero.collectives, zero.last, one.last), (3, 1, 2));
         assert_eq!((zero.waits_for_others_ns, one.waits_for_others_ns), (500_000, 10_000));
         assert_eq!((zero.keeps_others_waiting_ns, one.keeps_others_waiting_ns), (10_000, 500_000));
+        assert_eq!(
+            [zero, one].map(|rank| (rank.comm_busy_ns, rank.compute_busy_ns)),
+            [(1_380_000, 0), (890_000, 0)]
+        );
+        // Nobody is last where all begin at once.
+        let tables = [rank(0, 0, &[10, 10]), rank(1, 5, &[10, 10])];
+        let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
+        assert!(found.iter().all(|rank| rank.collectives == 2 && rank.last == 0));
         // What not every rank has is no measure for clocks.
         let tables = [rank(0, 0, &[1, 2]), rank(1, 0, &[1])];
         let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
@@ -251,7 +259,12 @@ mod tests {
     fn collectives_are_those_of_a_group() {
         let of = |rank: i64, clock: i64, late: &[(&str, &str, i64)]| {
             let mut text = format!(r#"{{"distributedInfo":{{"rank":{rank}}},"traceEvents":[{{"ph":"M"}}"#);
-            for (k, (name, ranks, late)) in (0..).zip(late) {
+            let mut events: Vec<_> = (0..).zip(late).collect();
+            // Files are in no order.
+            if rank % 2 == 1 {
+                events.reverse();
+            }
+            for (k, (name, ranks, late)) in events {
                 text += &format!(
                     r#",{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{},"dur":{},
                         "args":{{"Process Group Name":"{name}","Process Group Ranks":"{ranks}"}}}}"#,
@@ -281,6 +294,10 @@ mod tests {
         );
         assert_eq!(told(|rank| rank.waits_for_others_ns), [30_000, 10_000, 20_000, 0]);
         assert_eq!(told(|rank| rank.keeps_others_waiting_ns), [10_000, 30_000, 0, 20_000]);
+        // A group of one rank has nothing in common with anybody.
+        let alone = of(0, 0, &[&twice(low, [0, 10])[..], &[("0", "[0]", 0)]].concat());
+        let found = ranks(&[&alone, &files[1]].map(|table| ("x".to_owned(), table)));
+        assert_eq!(found.iter().map(|rank| rank.collectives).collect::<Vec<_>>(), [2, 2]);
         // Rank 2 is with rank 1 in another group, so its clock is known, and through it that of rank 3.
         let more = [("3", "[1, 2]", 0)];
         let [with_one, with_two] = [(1, 7, low, [30, 0]), (2, 90, high, [0, 0])]
