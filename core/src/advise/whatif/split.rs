@@ -199,7 +199,6 @@ impl Split<'_> {
                 for stream in self.streams.iter().copied().chain(join) {
                     append(out, command, Op::Wait { stream, event: *event });
                 }
-                self.used.fill(true);
             }
             Op::StreamSync { .. } if on_it => {
                 self.each_used(out, command, |stream| Op::StreamSync { stream });

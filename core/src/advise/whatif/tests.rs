@@ -87,7 +87,12 @@ fn what_cannot_be_is_refused_in_words() {
         "copy_engines=0",
         r#""copy_engines=0": machine "tutorial-ci", field "copy_engines": 0 is no count between 1 and 1000000"#,
     );
-    refused(text, "lat*-1", r#""lat*-1": "-1" is no factor above 0"#);
+    for factor in ["-1", "0", "-0", "inf", "nan", "1e999", "x"] {
+        for of in ["lat", "link"] {
+            let what = format!("{of}*{factor}");
+            refused(text, &what, &format!("{what:?}: {factor:?} is no factor above 0"));
+        }
+    }
     refused(
         text,
         "pageable_direct*2",
@@ -95,6 +100,10 @@ fn what_cannot_be_is_refused_in_words() {
     );
     let captured = "stream s\ndevice d 8\ncapture s\nmemset d 0 on s\nend capture s as g";
     refused(captured, "split:s", r#""split:s=2": the program captures graphs, whose streams are not split"#);
+    let gone = format!("{ITEMS}\ndestroy stream s");
+    refused(&gone, "split:s", r#""split:s=2": the stream is destroyed in the program"#);
+    // Of all streams, those that can be split are.
+    assert_eq!(change(&gone, &["streams=2"]).program.to_text(), program(&gone).to_text());
     assert!("".parse::<WhatIf>().unwrap_err().to_string().starts_with(r#""": expected pin:BUFFERS"#));
 }
 
@@ -151,6 +160,7 @@ fn a_split_stream_overlaps_what_is_independent() {
     // Work on common memory stays where it is.
     let shared = "stream s\npinned x 8\ndevice d 8\ncopy d <- x on s\nkernel k on s reads d for 1us\nsync s";
     assert_eq!(change(shared, &["split:s"]).program.to_text().matches("s.2").count(), 1, "declared only");
+    assert_eq!(change(shared, &["streams=2"]).program, program(shared));
 }
 
 #[test]
@@ -174,6 +184,86 @@ fn what_orders_a_stream_orders_its_parts() {
     let racy = text.replace("wait done on consumer\n", "");
     let split = change(&racy, &["split:s"]);
     assert_eq!(hazard::check(&split.program, Mode::Contract).unwrap().verdict(), Verdict::Race);
+    // A second record asks the parts only for what they did since the first.
+    let again = text.replace("record done on s\n", "record done on s\nrecord done on s\n");
+    let n_records = |text: &str| change(text, &["split:s"]).program.to_text().matches("\nrecord").count();
+    assert_eq!(n_records(&again), n_records(text) + 1);
+    // Where nobody records the stream, nothing joins its parts.
+    assert!(
+        !change(&text.replace("record done on s\n", ""), &["split:s"]).program.to_text().contains("join")
+    );
+}
+
+/// Two of everything that a stream does to memory: the second of each goes to the second part, and what was safe stays so.
+#[test]
+fn all_that_a_stream_does_can_be_spread() {
+    let two = |line: &str| [line.replace('#', "0"), line.replace('#', "1")].join("\n");
+    let made = two("pinned x# 8\ndevice d# 8");
+    for (line, after) in [
+        ("copy d# <- x# on s", "sync s"),
+        ("copy d# <- x# on s", "query s ready"),
+        ("memset d# 0 on s", "sync s"),
+        ("kernel k on s writes d# for 1us", "sync s"),
+        ("host fn f on s writes x# for 1us", "query s ready"),
+        ("device a# 8 via malloc_async on s", "sync s"),
+        ("device a# 8 via malloc_async on s\nmemset a# 0 on s\nfree a# on s", "sync s"),
+    ] {
+        let text = format!("stream s\n{made}\n{}\n{after}\nwrite x0\nwrite x1", two(line));
+        let split = change(&text, &["split:s"]).program;
+        let on = |name: &str| {
+            let stream = split.names().find_stream(name);
+            split.commands().iter().filter(|c| stream.is_some() && c.op.stream() == stream).count()
+        };
+        // Beside its work a stream has its declaration and what the host asks of it.
+        assert_eq!([on("s"), on("s.2")], [line.lines().count() + 2; 2], "{}", split.to_text());
+        for program in [&program(&text), &split] {
+            let found = hazard::check(program, Mode::Contract).unwrap();
+            assert_eq!(found.verdict(), Verdict::Safe, "{}", program.to_text());
+        }
+    }
+    // An allocator is told of a stream by the name of each of its parts.
+    let text = format!(
+        "stream s, t\ndevice a 8 via pool home t\n{made}\n{}\nrecord_stream a on s",
+        two("copy d# <- x# on s")
+    );
+    let split = change(&text, &["split:s"]).program.to_text();
+    assert!(split.contains("record_stream a on s\nrecord_stream a on s.2"), "{split}");
+    let text = text.replace("on s", "on 0");
+    let split = change(&text, &["split:0"]).program.to_text();
+    assert!(
+        split.contains("record_stream a on 0\nrecord_stream a on 0.1\nrecord_stream a on 0.2"),
+        "{split}"
+    );
+}
+
+#[test]
+fn names_of_parts_are_new() {
+    let text = ITEMS.replacen("stream s", "stream s, s.2, s.join\nevent e, s.1.done", 1) + "\nrecord e on s";
+    let split = change(&text, &["split:s"]).program;
+    for name in ["s.2", "s.2'", "s.join", "s.join'"] {
+        assert!(split.names().find_stream(name).is_some(), "{name} in {}", split.to_text());
+    }
+    assert!(split.names().find_event("s.1.done'").is_some());
+    let on = |name: &str| split.to_text().matches(&format!("on {name}\n")).count();
+    assert_eq!([on("s.2"), on("s.join")], [0, 0], "{}", split.to_text());
+}
+
+/// Whatever was changed before, `from` leads to the program that all changes began with.
+#[test]
+fn a_command_comes_from_one_of_the_first_program() {
+    let text =
+        format!("{ITEMS}\nstream t\n{}", ITEMS.replace(" s", " t").replace("x{", "y{").replace("d{", "e{"));
+    let text = text.replacen("stream t\nstream t", "stream t", 1);
+    let before = program(&text);
+    let made = change(&text, &["split:s=3", "unpin:y*", "split:t=3"]);
+    assert_eq!(made.from.len(), made.program.len());
+    for (command, &at) in made.program.commands().iter().zip(&made.from) {
+        let old = &before.commands()[at];
+        assert_eq!(command.op.regions(), old.op.regions(), "{}", made.program.to_text());
+        assert_eq!(command.label, old.label);
+    }
+    let all: std::collections::BTreeSet<_> = made.from.into_iter().collect();
+    assert_eq!(all.len(), before.len());
 }
 
 #[test]
@@ -184,6 +274,10 @@ fn a_default_stream_becomes_blocking_streams() {
     let [before, after] = [&program(&text), &split.program].map(|p| sim::run(p, &machine).unwrap().end);
     assert!(after < before, "{after} {before}");
     assert_eq!(hazard::check(&split.program, Mode::Contract).unwrap().verdict(), Verdict::Safe);
+    // Calls that block stay where they are.
+    let text = "pinned x 8\ndevice d, e 8\ncopy d <- x blocking\nmemset e 0 blocking";
+    let split = change(text, &["split:0"]).program.to_text();
+    assert!(split.contains("copy    d <- x blocking\nmemset  e 0 blocking"), "{split}");
 }
 
 #[test]
@@ -194,6 +288,19 @@ fn figures_and_links_change_the_machine_alone() {
     assert_eq!((made.machine.copy_engines, made.machine.stage_slots), (1, 12));
     assert_eq!(made.machine.h2d_bw.0, 2 * machine.h2d_bw.0);
     assert!(made.machine.pageable_direct);
+    // Counts and bytes stay whole; times, rates and factors do not.
+    let figure = |changes: &[&str], name: &str| change(ITEMS, changes).machine.figure(name).unwrap();
+    for (name, from, expected) in [
+        ("stage_slots", "4", 1.0),
+        ("stage_chunk", "5002", 1501.0),
+        ("lat", "3", 0.9),
+        ("h2d_bw", "3", 0.9),
+        ("bidir_factor_h2d", "1", 0.3),
+        ("dma_interference", "1", 0.3),
+    ] {
+        let found = figure(&[&format!("{name}={from}"), &format!("{name}*0.3")], name);
+        assert!((found - expected).abs() < 1e-3, "{name}: {found}");
+    }
     let linked = change(ITEMS, &["link=gh200-c2c"]).machine;
     let other = Machine::builtin("gh200-c2c").unwrap();
     assert_eq!((linked.h2d_bw, linked.pageable_direct), (other.h2d_bw, other.pageable_direct));
@@ -225,8 +332,34 @@ fn two_runs_lie_side_by_side() {
     let names: Vec<&str> = compared.commands.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["d from x", "k", "cudaStreamSynchronize"]);
     assert!(Nanos(0) < compared.commands[0].saved());
+    // A command lasts from the first of its slices to the last one's end.
+    let slices = || before.trace.slices.iter().filter(|s| s.command == 3);
+    let ends = slices().map(|s| s.start).min().zip(slices().map(|s| s.end).max());
+    assert_eq!(compared.commands[0].span[0], ends);
+    // What stages a copy gives it no name.
+    let home = "stream s\npageable x 4MB\ndevice d 4MB\ncopy x <- d on s\nsync s";
+    let home = sim::run(&program(home), &machine).unwrap();
+    assert_eq!(compare(&home, &home, &[0, 1, 2, 3, 4]).commands[0].name, "x from d");
     let same = compare(&before, &before, &made.from);
     assert!(same.saved() == Nanos(0) && same.commands.iter().all(|c| c.saved() == Nanos(0)));
+}
+
+/// Marks of one name stand beside each other by their turns; those of one side alone say so.
+#[test]
+fn marks_stand_beside_those_of_their_name() {
+    let run = |text: &str| sim::run(&program(text), &Machine::default()).unwrap();
+    let before = run("mark a\nwork 5us\nmark a\nwork 1us\nmark b");
+    let after = run("mark a\nwork 3us\nmark a\nwork 1us\nmark a\nmark c");
+    let marks = compare(&before, &after, &[]).marks;
+    let told: Vec<_> = marks.iter().map(|m| (&*m.label, m.at.map(|at| at.map(|at| at.0)))).collect();
+    let expected = [
+        ("a", [Some(0), Some(0)]),
+        ("a", [Some(5000), Some(3000)]),
+        ("b", [Some(6000), None]),
+        ("a", [None, Some(4000)]),
+        ("c", [None, Some(4000)]),
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
