@@ -559,3 +559,32 @@ fn snapshots_name_thrash_fragments_and_failures() {
     assert!(failed.title.contains("5 allocations failed"), "{}", failed.title);
     assert!(failed.events.iter().all(|(device, _)| *device == 1) && failed.events.is_sorted());
 }
+
+/// Steps stand in order of time however the file has them, those that overlap the one before are none, and each call of the
+/// host counts in the step in which it begins.
+#[test]
+fn figures_of_steps_are_those_of_their_times() {
+    let steps = |sync: i64| {
+        let mut writer = Writer::default();
+        writer.host("user_annotation", "ProfilerStep#2", 200, 300);
+        writer.host("user_annotation", "ProfilerStep#1", 0, 100);
+        writer.host("user_annotation", "ProfilerStep#3", 250, 350);
+        writer.host("kernel", "ProfilerStep#4", 400, 450);
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 220, 220 + sync);
+        writer.host("cuda_runtime", "cudaDeviceSynchronize", 10, 30);
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 50, 70);
+        writer.host("cuda_runtime", "cudaDeviceSynchronize", 260, 270);
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 240, 245);
+        writer.host("cuda_runtime", "cudaStreamSynchronize", 150, 190);
+        Steps::of(&writer.table())
+    };
+    let (a, b) = (steps(7), steps(9));
+    let us = |list: [i128; 2]| list.map(|us| 1000 * us).to_vec();
+    assert_eq!((a.n_steps, &a.figures["step_ns"]), (2, &us([100, 100])));
+    assert_eq!(a.figures["host_in_syncs_ns"], us([40, 22]));
+    let compared = compare(&a, &b);
+    assert!(compared.figures.is_sorted_by(|x, y| x.name < y.name));
+    // Of two steps the lesser one, and what changed first.
+    let calls: Vec<_> = compared.calls.iter().map(|c| (&*c.name, c.a, c.b)).collect();
+    assert_eq!(calls, [("cudaStreamSynchronize", 12_000, 14_000), ("cudaDeviceSynchronize", 10_000, 10_000)]);
+}
