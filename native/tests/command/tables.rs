@@ -450,6 +450,51 @@ fn a_device_that_runs_graphs_is_busy() {
     assert!(std::fs::read_to_string(folder.join("run.svg")).unwrap().contains("CUDA graph 4"));
 }
 
+/// The export's own list of kinds is what counts; of a number that it leaves out, what NVIDIA's documentation says.
+#[test]
+fn kinds_of_copies_are_those_of_the_list() {
+    let folder = folder("nsight-kinds");
+    let of = |listed: &str| {
+        let _ = std::fs::remove_file(folder.join("run.sqlite"));
+        let db = Connection::open(folder.join("run.sqlite")).unwrap();
+        let rows =
+            (1..=4).map(|kind| format!("({kind}000, {kind}500, 0, 1, 7, {kind}, 0, 64, {kind}, 2, 2)"));
+        let rows: Vec<String> = rows.collect();
+        db.execute_batch(&format!(
+            "{SCHEMA} {listed} INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES {};",
+            rows.join(", ")
+        ))
+        .unwrap();
+        drop(db);
+        let ran = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let names: Vec<String> = json(&ran.out)["copies"].as_object().unwrap().keys().cloned().collect();
+        names
+    };
+    let named = |words: [&str; 4]| words.map(|word| format!("Memcpy {word}"));
+    assert_eq!(
+        of(""),
+        named([
+            "AtoH (Device -> Device)",
+            "DtoH (Device -> Device)",
+            "HtoA (Device -> Device)",
+            "HtoD (Device -> Device)"
+        ])
+    );
+    let listed = "CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER PRIMARY KEY, name TEXT, label TEXT);
+         INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (1, 'CUDA_MEMCPY_KIND_DTOD', ''), (2, 'CUDA_MEMCPY_KIND_UVM_DTOH', ''),
+             (4, 'CUDA_MEMCPY_KIND_OTHER', '');";
+    assert_eq!(
+        of(listed),
+        named([
+            "<unknown> (Device -> Device)",
+            "DtoD (Device -> Device)",
+            "DtoH (Managed -> Managed)",
+            "HtoA (Device -> Device)"
+        ])
+    );
+}
+
 /// Exports of several versions have no lists of kinds, and managed memory's migrations neither a call nor kinds.
 #[test]
 fn managed_memory_that_moved_by_itself_is_no_copy_that_was_asked_for() {

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Event, Row, process};
+use super::pieces::Event;
+use super::row::{Row, process};
 
 /// Where memory is: PyTorch's kind of device (0 the host, 1 CUDA) and its number, the host's being -1.
 type Place = (i64, i64);
