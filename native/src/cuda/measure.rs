@@ -8,7 +8,7 @@
 
 mod caches;
 
-use std::sync::Barrier;
+use std::thread::Builder;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -21,6 +21,7 @@ use super::memory::{DeviceBlock, HostBlock};
 use super::place::Place;
 use super::run::Kernels;
 use super::stream::{Event, Stream, Timing};
+use caches::Gate;
 
 /// Rounds of which the least counts.
 const ROUNDS: usize = 5;
@@ -183,9 +184,14 @@ fn filled(needed: usize) -> Result<Vec<u8>, MeasureError> {
     Ok(bytes)
 }
 
-/// GB/s of threads that each copy a range of their own out of these, beginning together.
-fn side_by_side(parts: &[Vec<u8>], threads: usize) -> Result<f64, MeasureError> {
-    let gate = Barrier::new(threads);
+/// GB/s of threads that each copy a range of their own out of these, beginning together, and how many there were: the system may
+/// have no more of them.
+fn side_by_side(
+    parts: &[Vec<u8>],
+    threads: usize,
+    builder: impl Fn(usize) -> Builder,
+) -> Result<(f64, usize), MeasureError> {
+    let gate = Gate::new(threads);
     let one = |k: usize| {
         let from = &parts[k % parts.len()];
         // Each thread's own stretch: what another one reads is in a cache for both.
@@ -193,17 +199,23 @@ fn side_by_side(parts: &[Vec<u8>], threads: usize) -> Result<f64, MeasureError> 
         let at = k / parts.len() * n;
         let to = filled(n);
         // Also who has nothing to copy to: the others wait for all.
-        gate.wait();
+        gate.pass(0);
         let mut to = to?;
         let begun = Instant::now();
         to.copy_from_slice(std::hint::black_box(&from[at..at + n]));
         std::hint::black_box(&mut to);
-        Ok(n as f64 / begun.elapsed().as_nanos().max(1) as f64)
+        Ok::<f64, MeasureError>(n as f64 / begun.elapsed().as_nanos().max(1) as f64)
     };
     let one = &one;
     std::thread::scope(|scope| {
-        let copying: Vec<_> = (0..threads).map(|k| scope.spawn(move || one(k))).collect();
-        copying.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0))).sum()
+        let begun = (0..threads).map_while(|k| builder(k).spawn_scoped(scope, move || one(k)).ok());
+        let copying: Vec<_> = begun.collect();
+        let n_begun = copying.len();
+        if n_begun < threads {
+            gate.open();
+        }
+        let rates = copying.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0)));
+        Ok((rates.sum::<Result<f64, MeasureError>>()?, n_begun))
     })
 }
 
@@ -333,8 +345,9 @@ impl Bench {
         profile.put("host_memcpy_hot_bw", hot, "one thread's copies of one small range");
         profile.put("host_memcpy_cold_bw", cold, "one thread's copies of large ranges in turn");
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS);
-        let how = format!("copies of large ranges by {threads} threads side by side");
-        let cap = side_by_side(&parts, threads)?.max(cold);
+        let (together, n_begun) = side_by_side(&parts, threads, |_| Builder::new())?;
+        let how = format!("copies of large ranges by {n_begun} threads side by side");
+        let cap = together.max(cold);
         profile.put("host_memcpy_cap_bw", cap, &how);
         Ok(cap)
     }
@@ -430,5 +443,28 @@ impl Bench {
             "of page-locked memory; mean of 64 calls, the least of 5 rounds",
         );
         Ok(copy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No address space has room for such a stack.
+    const TOO_LARGE: usize = 1 << 47;
+
+    #[test]
+    fn threads_that_the_system_does_not_have_are_waited_for_by_nobody() {
+        let parts = vec![vec![1; 1 << 16]; 2];
+        for n_begun in [0, 1, 3] {
+            let builder = |k| match k < n_begun {
+                true => Builder::new(),
+                false => Builder::new().stack_size(TOO_LARGE),
+            };
+            let (rate, n) = side_by_side(&parts, 4, builder).unwrap();
+            assert_eq!((0.0 < rate, n), (0 < n_begun, n_begun));
+        }
+        let (rate, n) = side_by_side(&parts, 4, |_| Builder::new()).unwrap();
+        assert!(0.0 < rate && n == 4);
     }
 }

@@ -136,14 +136,18 @@ fn hot_factor(bytes: usize, times: &mut [f64], cap: f64) -> Result<[f64; 3], &'s
 }
 
 /// Where threads meet, without going to sleep: waking up takes longer than what they do next.
-struct Gate {
+pub(super) struct Gate {
     threads: usize,
     arrived: AtomicUsize,
 }
 
 impl Gate {
+    pub(super) fn new(threads: usize) -> Gate {
+        Gate { threads, arrived: AtomicUsize::new(0) }
+    }
+
     /// Waits until all threads have come `round + 1` times, or somebody [opens](Gate::open) it.
-    fn pass(&self, round: usize) {
+    pub(super) fn pass(&self, round: usize) {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let mut looks = 0u32;
         while self.arrived.load(Ordering::Acquire) < self.threads * (round + 1) {
@@ -154,7 +158,7 @@ impl Gate {
     }
 
     /// Lets everybody pass for good, since not all will come.
-    fn open(&self) {
+    pub(super) fn open(&self) {
         self.arrived.fetch_add(usize::MAX / 2, Ordering::AcqRel);
     }
 }
@@ -179,7 +183,7 @@ fn copied(to: &mut [u8], from: &[u8], each: usize) {
 /// no such threads.
 fn within_caches(threads: usize) -> Result<Vec<f64>, MeasureError> {
     let (mut to, from) = (filled(threads * HOT)?, filled(threads * HOT)?);
-    let gate = &Gate { threads, arrived: AtomicUsize::new(0) };
+    let gate = &Gate::new(threads);
     let mut slowest = vec![0.0f64; HOT_ROUNDS];
     let mut n_ended = 0;
     std::thread::scope(|scope| {
