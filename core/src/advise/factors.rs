@@ -10,6 +10,7 @@ use super::request::{Request, Tensors, exact};
 use super::strategy::Strategy;
 use crate::machine::{Grade, Machine, MachineError, Source};
 use crate::ordered::CollectVec;
+use crate::text::grouped;
 use crate::units::Bytes;
 
 /// One of the seven factors.
@@ -146,5 +147,5 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
 }
 
 fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }

@@ -221,7 +221,9 @@ impl fmt::Display for Tensors {
 
 /// A size without rounding, in the largest unit of which it is a whole number: `4KB`, `262145B`.
 pub(super) fn exact(bytes: Bytes) -> String {
-    const UNITS: [(&str, u64); 6] = [
+    const UNITS: [(&str, u64); 8] = [
+        ("TiB", 1 << 40),
+        ("TB", 1_000_000_000_000),
         ("GiB", 1 << 30),
         ("GB", 1_000_000_000),
         ("MiB", 1 << 20),

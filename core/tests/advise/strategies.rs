@@ -444,6 +444,10 @@ fn tensors_are_read_or_refused() {
     assert_eq!(read("1000x4KB"), "1000x4KB");
     assert_eq!(read("7X1.5KiB"), "7x1536B");
     assert_eq!(read("4MiB"), "1x4MiB");
+    // The unit that was given is the one that is told.
+    for word in ["2x1TiB", "1x1TB", "3x1000GiB", "12x1GB", "5x8MiB", "9x8MB", "7x1KiB", "1x999B"] {
+        assert_eq!(read(word), word);
+    }
     for word in [
         "",
         "x",

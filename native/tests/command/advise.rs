@@ -221,7 +221,7 @@ fn text_tells_the_same_and_the_map_is_a_picture() {
         "Core utilization",
         "Memory utilization",
         "CUDA device capabilities",
-        "Number of tensors",
+        "Number of tensors to be sent   1,002 tensors",
         "Size of the tensors",
         "System architecture",
     ] {

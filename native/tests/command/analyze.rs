@@ -130,6 +130,28 @@ fn reports_keep_what_tells_rows_apart_within_a_line() {
     assert!(1 < told.lines().count() && told.lines().all(|line| line.len() <= 80), "{text}");
 }
 
+/// A copy that held nobody holds nobody when it runs elsewhere.
+#[test]
+fn what_wins_nothing_promises_nothing() {
+    let folder = folder("wins-nothing");
+    let event = |cat: &str, name: &str, [tid, ts, dur, id]: [u32; 4], more: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}{more}}}}}"#
+        )
+    };
+    let on_device = r#","device":0,"stream":7,"bytes":2000000"#;
+    let events = [
+        event("cuda_runtime", "cudaMemcpyAsync", [1, 0, 10, 5], ""),
+        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", [7, 20, 80, 5], on_device),
+        event("cuda_runtime", "cudaLaunchKernel", [1, 500, 10, 6], ""),
+        event("kernel", "k", [7, 515, 50, 6], on_device),
+    ];
+    std::fs::write(folder.join("t.json"), format!("[{}]", events.join(","))).unwrap();
+    let told = spanlift(&folder, &["analyze", "t.json"]).out;
+    let line = "[no win by this model] cudaMemcpyAsync: 1 copy to the device on dev0 runs 80.000 us without a kernel";
+    assert!(told.contains(line), "{told}");
+}
+
 #[test]
 fn two_traces_are_compared_and_a_limit_ends_with_1() {
     let folder = folder("diff");
@@ -152,6 +174,7 @@ fn two_traces_are_compared_and_a_limit_ends_with_1() {
     assert!(
         told.out.contains("regression: Memcpy HtoD (Pinned -> Device) grew from 100.000 us to 120.000 us")
     );
+    assert!(told.out.contains("\nfigures\n        before         after      change\n"), "{}", told.out);
     let nothing = diff(&["d2h_busy_ns>5%"], "json");
     assert_eq!((nothing.code, nothing.err.as_str()), (0, ""), "neither trace copies to the host");
     let unknown = diff(&["speed>1%"], "json");

@@ -48,6 +48,7 @@ fn a_planted_machine_comes_back_as_a_profile_that_works() {
     let ran = spanlift(&folder, &args);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(ran.out.contains("td_leaf_overhead: no row depends on it"), "{}", ran.out);
+    assert!(ran.out.contains("  value       standard error\n"), "{}", ran.out);
     let ran = spanlift(&folder, &["machines", "mine.json", "--format", "json"]);
     let mine: Value = serde_json::from_str(&ran.out).unwrap();
     let figure = |name: &str| {

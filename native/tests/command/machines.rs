@@ -1,5 +1,7 @@
 //! `spanlift machines`: every figure has a source, files of one's own work, bad ones are told in one line.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::kit::{folder, spanlift};
@@ -20,6 +22,7 @@ fn every_profile_tells_every_figure_with_its_source() {
     for machine in list {
         let name = machine["name"].as_str().unwrap();
         let text = spanlift(&folder, &["machines", name]).out;
+        let mut columns = BTreeSet::new();
         for figure in machine["figures"].as_array().unwrap() {
             let key = figure["name"].as_str().unwrap();
             let written = [&file["profiles"][name], &file["common"]].iter().find_map(|o| o.get(key).cloned());
@@ -34,8 +37,10 @@ fn every_profile_tells_every_figure_with_its_source() {
                 None => assert_eq!(figure["grade"], "assumed", "{name} {key}"),
             }
             assert_ne!(figure["grade"], "unstated", "{name} {key}");
-            assert!(text.contains(key), "{name} {key}");
+            let line = text.lines().find(|line| line.starts_with(&format!("  {key} ")));
+            columns.insert(line.and_then(|line| line.find(figure["grade"].as_str().unwrap())));
         }
+        assert!(columns.len() == 1 && !columns.contains(&None), "{name}: {columns:?}");
         let one = told(&folder, &["machines", name, "--format", "json"]);
         assert_eq!(one, json!([machine]));
     }

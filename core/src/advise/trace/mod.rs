@@ -28,6 +28,7 @@ pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
 use crate::json::written;
 use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
+use crate::text::grouped;
 use crate::trace::Trace;
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
@@ -91,8 +92,7 @@ impl Finding {
     /// What the change would win, in words: `wins 5.200 ms`.
     pub fn won(&self) -> String {
         match self.wins_ns {
-            Some(0) => "frees the host, the end stays".to_owned(),
-            Some(ns) if ns < 0 => "no win by this model".to_owned(),
+            Some(ns) if ns <= 0 => "no win by this model".to_owned(),
             Some(ns) => format!("wins {}", time(ns.into())),
             None => "win not predicted".to_owned(),
         }
@@ -330,8 +330,7 @@ impl Scene<'_> {
             [] => String::new(),
             [one] => format!("{}: ", one.maker),
             [first, rest @ ..] => {
-                let n = rest.len();
-                format!("{} and {n} other place{}: ", first.maker, if n == 1 { "" } else { "s" })
+                format!("{} and {}: ", first.maker, counted(rest.len(), "other place", "other places"))
             }
         };
         places.truncate(MOST_PLACES);
@@ -384,12 +383,7 @@ fn time(ns: i128) -> String {
     };
     let thousandths = (ns.unsigned_abs() * 1000 + per / 2) / per;
     let sign = if ns < 0 { "-" } else { "" };
-    // In groups of three digits, as the tables beside it.
-    let mut whole = (thousandths / 1000).to_string();
-    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at).is_multiple_of(3)).collect_vec() {
-        whole.insert(at, ',');
-    }
-    format!("{sign}{whole}.{:03} {unit}", thousandths % 1000)
+    format!("{sign}{}.{:03} {unit}", grouped(thousandths / 1000), thousandths % 1000)
 }
 
 /// Bytes for people: `117.9 kB`.
@@ -399,7 +393,7 @@ fn size(bytes: i128) -> String {
 
 /// `1 copy`, `3 copies`.
 fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
+    format!("{} {}", grouped(n), if n == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -412,5 +406,11 @@ mod tests {
         assert_eq!(time(-319_627_000), "-319.627 ms");
         assert_eq!(time(1_932_651_000), "1,932.651 ms");
         assert_eq!(time(1_234_567_000_000_000), "1,234,567.000 s");
+    }
+
+    #[test]
+    fn counts_are_grouped_in_threes() {
+        let copies = |n| counted(n, "copy", "copies");
+        assert_eq!([1, 999, 1341].map(copies), ["1 copy", "999 copies", "1,341 copies"]);
     }
 }

@@ -125,6 +125,8 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
             continue;
         }
         out.line(&format!("\n{}", out.paint(Style::Strong, title)));
+        let head = format!("  {:>12}  {:>12}  {:>10}", "before", "after", "change");
+        out.line(&out.paint(Style::Strong, &head));
         let names: Vec<String> =
             changed.iter().take(MOST_ROWS).map(|change| say::one_line(&change.name)).collect();
         // What the figures leave of a terminal's line.

@@ -162,7 +162,10 @@ fn text(fit: &Fit, out: &mut Out) {
         Stop::Settled => {}
         Stop::StepLimit(n) => out.line(&format!("stopped after {n} steps, still getting better")),
     }
-    out.line(&format!("\n{}", out.paint(Style::Strong, "figure                        start        value")));
+    out.line(&format!(
+        "\n{}",
+        out.paint(Style::Strong, "figure                        start        value       standard error")
+    ));
     for f in &fit.figures {
         let said = match f.standing {
             Standing::Determined(Some(error)) => format!("± {:.1} %", 100.0 * error),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use spanlift::machine::{Grade, Machine};
+use spanlift::machine::{Figure, Grade, Machine};
+use spanlift::text::columns;
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};
@@ -123,11 +124,13 @@ fn figures(machine: &Machine, out: &mut Out) {
         out.line(&say::one_line(&machine.note));
     }
     out.line("");
+    let value = |f: &Figure| format!("{} {}", f.value, f.unit);
+    let width = machine.figures().map(|f| columns(&value(&f))).max().unwrap_or(0);
     for f in machine.figures() {
-        let value = format!("{} {}", f.value, f.unit);
         let line = format!(
-            "  {:<22}  {value:<14}  {:<9}  {}",
+            "  {:<22}  {:<width$}  {:<9}  {}",
             f.name,
+            value(&f),
             f.source.grade,
             say::one_line(&f.source.text)
         );
