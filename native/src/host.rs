@@ -1,6 +1,10 @@
-//! What can be read of this computer's host: cores, how busy they are, and free memory.
+//! What can be read of this computer's host: cores, how busy they are, and free memory; and files that it keeps without a name.
 //!
 //! Nothing is measured: the operating system is asked. What it does not tell is `None`.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
 
 use spanlift::{Bytes, Nanos};
 
@@ -36,6 +40,47 @@ pub fn read() -> Host {
         load: cores.and_then(|n| load(&file("/proc/loadavg"), n)),
         free_ram: available(&file("/proc/meminfo")),
     }
+}
+
+/// Makes a file in a folder that has no name yet, so that nothing is left of it however this process ends.
+///
+/// [`give_name`] gives it one.
+///
+/// # Errors
+/// Those of the system; [`Unsupported`](std::io::ErrorKind::Unsupported) where it or the folder knows no such files. Linux does.
+///
+/// # Examples
+/// ```
+/// use std::io::Write;
+/// let folder = std::env::temp_dir();
+/// if let Ok(mut file) = spanlift_native::host::without_name(&folder) {
+///     file.write_all(b"whole")?;
+///     let path = folder.join(format!("named-{}", std::process::id()));
+///     spanlift_native::host::give_name(&file, &path)?;
+///     assert_eq!(std::fs::read(&path)?, b"whole");
+///     std::fs::remove_file(&path)?;
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn without_name(folder: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        File::options().write(true).custom_flags(libc::O_TMPFILE).open(folder)
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(io::Error::new(io::ErrorKind::Unsupported, format!("{}: no files without a name", folder.display())))
+}
+
+/// Gives a file [`without_name`] this one, in the same folder or another of its disk.
+///
+/// # Errors
+/// Those of the system: above all where something has that name.
+pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return crate::processor::link(file, path);
+    #[cfg(not(target_os = "linux"))]
+    Err(io::Error::new(io::ErrorKind::Unsupported, format!("{}: {file:?} has a name", path.display())))
 }
 
 /// Time of processors that this process has used so far, all threads together, in steps of 10 ms (`/proc/self/stat`).

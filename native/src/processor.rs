@@ -1,4 +1,5 @@
-//! What the machine has and the language does not: wide vectors of newer processors, stores that pass the cache by, large pages.
+//! What the machine has and the language does not: wide vectors of newer processors, stores that pass the cache by, large pages,
+//! files without a name.
 //!
 //! Loops are compiled twice, for every processor of the architecture and for wide vectors. Wider vectors change no result:
 //! each element goes through the same operations, and none is joined with another.
@@ -115,6 +116,22 @@ pub(crate) fn ask_for_large_pages(bytes: &mut [u8]) {
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = bytes;
+}
+
+/// Names an open file that has no name.
+#[cfg(target_os = "linux")]
+pub(crate) fn link(file: &std::fs::File, path: &std::path::Path) -> std::io::Result<()> {
+    use std::ffi::CString;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: both are strings that end in a zero and live until the call is back, which keeps and changes neither.
+    let code = unsafe {
+        libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
+    };
+    if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::kit::{binary, folder, spanlift};
+use crate::kit::{binary, folder, names, spanlift};
 
 /// A wrong call ends with 2 and one line that holds `fragment` and a hint; nothing is printed as a result.
 #[track_caller]
@@ -147,4 +147,61 @@ fn a_full_disk_is_told() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.starts_with("error: standard output: ") && err.lines().count() == 1, "{err}");
+}
+
+/// Whoever ends the command while it writes finds nothing of it. Here the system does, at the first byte past its limit.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_half_written_is_gone_with_the_command() {
+    use std::os::unix::process::ExitStatusExt as _;
+    const SIGXFSZ: i32 = 25;
+    let folder = folder("ended");
+    std::fs::write(folder.join("p.txt"), "work 1us").unwrap();
+    let program = binary(&folder).get_program().to_owned();
+    for (args, out) in [(&["view", "p.txt", "-o"][..], "p.html"), (&["view", "p.txt", "-o"], "p.txt.html")] {
+        let mut command = std::process::Command::new("sh");
+        command.current_dir(&folder).args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]);
+        let output = command.arg(&program).args(args).arg(out).output().unwrap();
+        assert_eq!(output.status.signal(), Some(SIGXFSZ), "{output:?}");
+        assert_eq!(names(&folder), ["p.txt"]);
+    }
+}
+
+/// Where the system has no threads to give, the first one does it all.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_threads_it_takes_longer() {
+    // No address space has room for such a stack.
+    let stack = (1u64 << 47).to_string();
+    let folder = folder("no-threads");
+    std::fs::write(folder.join("a.json"), "[]").unwrap();
+    std::fs::write(folder.join("p.txt"), "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s")
+        .unwrap();
+    for args in [
+        &["analyze", "a.json", "a.json"][..],
+        &["sweep", "p.txt", "--over", "h2d_bw=5,10,20"],
+        &[
+            "advise",
+            "--tensors",
+            "3x4KB",
+            "-o",
+            "map.svg",
+            "--idle",
+            "1",
+            "--cores",
+            "2",
+            "--load",
+            "0",
+            "--free-ram",
+            "8GiB",
+        ],
+    ] {
+        let of = |command: &mut std::process::Command| {
+            let output = command.args(args).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+            output.stdout
+        };
+        let usual = of(&mut binary(&folder));
+        assert!(usual == of(binary(&folder).env("RUST_MIN_STACK", &stack)), "{args:?}");
+    }
 }

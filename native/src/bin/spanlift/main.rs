@@ -33,6 +33,7 @@ mod schedules;
 mod serve;
 mod source;
 mod sweep;
+mod threads;
 mod tour;
 mod view;
 mod whatif;

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use spanlift_native::host;
 
 use crate::say::{self, Fail};
 
@@ -19,6 +20,7 @@ use crate::say::{self, Fail};
 pub(crate) fn folder(path: &Path) -> Result<(), Fail> {
     let made = match path.as_os_str() == "-" {
         true => Err(io::Error::other("reports go to standard output; give a folder's name")),
+        false if path.is_file() => Err(io::Error::other("is a file, not a folder")),
         false => fs::create_dir_all(path),
     };
     made.map_err(|e| Fail::at(&path.display().to_string(), format!("cannot be made: {}", say::lower(&e))))
@@ -128,7 +130,7 @@ fn cannot(path: &Path, why: &io::Error) -> Fail {
 fn has_place(path: &Path) -> io::Result<()> {
     match target(path)? {
         (_, Some(there)) if !there.is_file() => Ok(()),
-        (target, _) => create_beside(&target).and_then(|(beside, _)| fs::remove_file(beside)),
+        (target, _) => beside(&target, create).and_then(|(beside, _)| fs::remove_file(beside)),
     }
 }
 
@@ -175,33 +177,54 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if there.as_ref().is_some_and(|there| !there.is_file()) {
         return File::options().write(true).open(&target)?.write_all(bytes);
     }
-    let (beside, mut file) = create_beside(&target)?;
     let permissions = there.map(|there| there.permissions());
-    let written = fill(&mut file, bytes, permissions).and_then(|()| {
-        drop(file);
-        fs::rename(&beside, &target)
-    });
-    if written.is_err() {
-        // The first fault is the one to tell.
-        let _ = fs::remove_file(&beside);
+    // Of a file without a name nothing is left where this process is ended; not every folder knows such files.
+    if let Ok(beside) = name_when_whole(&target, bytes, permissions.as_ref()) {
+        return put(&beside, &target, Ok(()));
     }
-    written
+    let (beside, mut file) = beside(&target, create)?;
+    let filled = fill(&mut file, bytes, permissions.as_ref());
+    drop(file);
+    put(&beside, &target, filled)
+}
+
+/// A file beside `target` that had no name before it was whole.
+fn name_when_whole(target: &Path, bytes: &[u8], permissions: Option<&Permissions>) -> io::Result<PathBuf> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = host::without_name(folder.unwrap_or(Path::new(".")))?;
+    fill(&mut file, bytes, permissions)?;
+    Ok(beside(target, |path| host::give_name(&file, path))?.0)
+}
+
+/// Gives what is beside `target` its name, or takes it away where it was not written.
+fn put(beside: &Path, target: &Path, written: io::Result<()>) -> io::Result<()> {
+    let put = written.and_then(|()| fs::rename(beside, target));
+    if put.is_err() {
+        // The first fault is the one to tell.
+        let _ = fs::remove_file(beside);
+    }
+    put
 }
 
 /// Writes a new file, which others may see no more of than of the one that it replaces.
-fn fill(file: &mut File, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+fn fill(file: &mut File, bytes: &[u8], permissions: Option<&Permissions>) -> io::Result<()> {
     if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
+        file.set_permissions(permissions.clone())?;
     }
     file.write_all(bytes)
 }
 
-/// A new file in the folder of `target`; its name does not grow with the target's, which may be as long as names can be.
-fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// What `make` makes in the folder of `target` of a name that nothing has; the name does not grow with the target's, which may be
+/// as long as names can be.
+fn beside<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     for k in 0.. {
         let beside = target.with_file_name(format!(".spanlift-{}-{k}.part", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&beside) {
-            Ok(file) => return Ok((beside, file)),
+        match make(&beside) {
+            Ok(made) => return Ok((beside, made)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && k < 100 => {}
             Err(e) => return Err(e),
         }

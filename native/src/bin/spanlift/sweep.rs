@@ -17,7 +17,7 @@ use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
 use crate::cli::{Format, ReportArgs};
 use crate::run::{self, heading};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, input, ledger, machine, output, whatif};
+use crate::{End, input, ledger, machine, output, threads, whatif};
 
 /// Run a program over many values of a machine's figures, of machines, or of changes to the program
 #[derive(Debug, Args)]
@@ -88,6 +88,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
         return Err(Fail::at("--machine", "no run is on it: each has a machine of its own"));
     }
     args.out.as_deref().map_or(Ok(()), output::is_free)?;
+    threads::ready();
     let cells = sweep::sweep(&program, &machine, &axes).map_err(|e| Fail::at("--over", e))?;
     let Some(best) = (0..cells.len()).min_by_key(|&k| (cells[k].end, k)) else {
         unreachable!("bug: every axis has a value")

@@ -11,6 +11,7 @@ use spanlift_viewer::text;
 use spanlift_viewer::theme::{self, Theme};
 
 use super::Advice;
+use crate::threads;
 
 /// Panels of a map at most.
 pub(super) const MOST_PANELS: usize = 16;
@@ -46,6 +47,7 @@ pub(super) fn cells(advice: &Advice, idle: &[u32]) -> Result<Vec<Cell>, AdviseEr
         }
     }
     let cell = |(tensors, threads)| map::cell(&advice.request, &advice.machine, tensors, threads);
+    threads::ready();
     points.into_par_iter().map(cell).collect()
 }
 

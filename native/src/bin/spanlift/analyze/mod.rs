@@ -6,6 +6,7 @@ mod sheet;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 use serde::Serialize;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved, findings, memory_findings};
@@ -96,15 +97,15 @@ fn all(files: &[PathBuf]) -> Result<Vec<One>, Fail> {
         done
     };
     let n = std::thread::available_parallelism().map_or(1, |n| n.get()).min(files.len());
-    let mut read = if n == 1 {
-        work()
-    } else {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..n).map(|_| scope.spawn(work)).collect();
-            // A thread that panicked has said so; its files are missing below.
-            threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
-        })
-    };
+    let mut read = std::thread::scope(|scope| {
+        // Threads that the system does not have leave the others more to do.
+        let others = (1..n).filter_map(|_| Builder::new().spawn_scoped(scope, work).ok());
+        let others: Vec<_> = others.collect();
+        let mut read = work();
+        // A thread that panicked has said so; its files are missing below.
+        read.extend(others.into_iter().filter_map(|thread| thread.join().ok()).flatten());
+        read
+    });
     read.sort_by_key(|(index, _)| *index);
     if read.len() < files.len() {
         return Err(Fail::new("a file could not be read"));
