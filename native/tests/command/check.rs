@@ -237,6 +237,12 @@ write   m
     let ran = spanlift(&folder, &["check", "left.txt", "--mended", "mended.txt"]);
     let warning = "warning: mended.txt: left after 1 change: 1 hazard\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, warning), "{}", ran.out);
+    // Not all are listed, and no more changes are made.
+    let many = "stream a, b\ndevice d 8\nrepeat i 1010\nkernel on a writes d\nkernel on b writes d\nend\n";
+    std::fs::write(folder.join("many.txt"), many).unwrap();
+    let ran = spanlift(&folder, &["check", "many.txt", "--mended", "mended.txt"]);
+    let warning = "warning: mended.txt: left after 1,000 changes: at least 65,536 hazards\n";
+    assert_eq!((ran.code, ran.err.as_str()), (1, warning));
 }
 
 /// What no order helps is told beside the verdict, which stays; ten lines of it, then a count.

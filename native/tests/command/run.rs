@@ -300,6 +300,15 @@ fn all_orders_are_explored_and_each_result_can_be_replayed() {
         "stream a\ndevice d 4\nkernel on a writes d\nkernel on a reads d\n",
     )
     .unwrap();
+    // A sample helps where there are too many orders, and not where there are too many steps.
+    let steps = "stream s0, s1, s2, s3, s4, s5, s6, s7\ndevice d 4KiB\nrepeat i 8\nrepeat j N\nkernel on s{i} writes d\nend\nend\n";
+    for (n, hint) in
+        [("6", "instead: try --schedules 1000\n"), ("260", "the orders of at most 2048 are explored\n")]
+    {
+        std::fs::write(folder.join("long.txt"), steps.replace('N', n)).unwrap();
+        let ran = spanlift(&folder, &["run", "long.txt", "--schedules", "all"]);
+        assert!(ran.code == 2 && ran.err.ends_with(hint), "{}", ran.err);
+    }
     let ran = spanlift(&folder, &["run", "safe.txt", "--schedules", "20"]);
     assert!(ran.out.contains("20 schedules sampled: 1 result\n"), "{}", ran.out);
     assert!(!ran.out.contains("of the one that is named"), "{}", ran.out);

@@ -259,9 +259,9 @@ fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Resul
     let mended =
         hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     if mended.report.verdict() != Verdict::Safe {
-        let left = say::counted(mended.report.hazards.len(), "hazard");
+        let [at_least, left] = counted(&mended.report);
         let changes = say::counted(mended.n_fixes, "change");
-        say::warning_line(&format!("{}: left after {changes}: {left}", say::written(path)));
+        say::warning_line(&format!("{}: left after {changes}: {at_least}{left}", say::written(path)));
     }
     let is_json = output::ends_in(&output::unpacked(path), "json");
     let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };
@@ -313,9 +313,14 @@ fn safe(n_commands: usize, report: &Report, out: &mut Out) {
     ));
 }
 
-fn summary(report: &Report, out: &mut Out) {
-    let n = say::counted(report.hazards.len(), "hazard");
+/// `at least ` where not all are listed, and how many are.
+fn counted(report: &Report) -> [String; 2] {
     let at_least = if report.complete { "" } else { "at least " };
+    [at_least.to_owned(), say::counted(report.hazards.len(), "hazard")]
+}
+
+fn summary(report: &Report, out: &mut Out) {
+    let [at_least, n] = counted(report);
     let n_may = report.hazards.iter().filter(|h| h.certainty == Certainty::May).count();
     let unsure = match n_may {
         0 => String::new(),

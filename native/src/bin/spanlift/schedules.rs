@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use spanlift::Program;
-use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
+use spanlift::explore::{self, ExploreError, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
 use spanlift::hazard::{Mode, Part, Relation, StepId};
 use spanlift::text::{columns, grouped, padded};
 use spanlift::trace;
@@ -42,7 +42,8 @@ pub(crate) fn explored(
         Schedules::Some(n) => explore::sample(&relation, n, args.seed.unwrap_or(1)),
     };
     let found = found.map_err(|e| {
-        let hint = if how == Schedules::All { ": try --schedules 1000" } else { "" };
+        // What else is too much for all of them is so for some.
+        let hint = if matches!(e, ExploreError::TooManyStates(_)) { ": try --schedules 1000" } else { "" };
         Fail::at(&say::place(&args.program), format!("{e}{hint}"))
     })?;
     match args.report.format {
