@@ -169,7 +169,8 @@ impl<'a> Predictions<'a> {
     }
 }
 
-/// The best strategy, as [`rank`] has it: only those that a quick look has near the best are simulated as far as `depth` says.
+/// The best strategy, as [`rank`] has it: only those that a quick look has near the best, and one of each kind, are simulated as far
+/// as `depth` says.
 pub(super) fn best_strategy(
     request: &Request,
     machine: &Machine,
@@ -187,11 +188,18 @@ pub(super) fn best_strategy(
     let most = best.cost(request.repeat).0 as f64 * (1.0 + NEAR);
     let (mut families, excluded) = candidates(request);
     for family in &mut families {
-        let mut near = Vec::new();
+        let (mut near, mut nearest) = (Vec::new(), None);
         for strategy in family.drain(..) {
-            if look.cost(strategy)? <= most {
+            let cost = look.cost(strategy)?;
+            if cost <= most {
                 near.push(strategy);
+            } else if nearest.is_none_or(|(least, _)| cost < least) {
+                nearest = Some((cost, strategy));
             }
+        }
+        // Of a few tensors a pipeline may look slow that of many is as fast as any.
+        if near.is_empty() {
+            near.extend(nearest.map(|(_, strategy)| strategy));
         }
         *family = near;
     }

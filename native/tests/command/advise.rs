@@ -69,6 +69,13 @@ fn what_would_change_the_answer_is_the_answer_there() {
             told["factors"].as_array().unwrap().iter().flat_map(|f| f["changes"].as_array().unwrap());
         changes.clone().find(|change| change["to"] == to).unwrap().clone()
     };
+    // What is told as the same or another is so beside the best one of the report.
+    let many = "--machine tutorial-ci --cores 32 --load 0.3 --free-ram 1GiB --from pinned --back";
+    let told = asked("40x1KB,20000x64MiB,1x1KB", many);
+    for to in ["1 core", "128 cores", "0 % busy", "90 % busy", "78.13 GiB free"] {
+        let change = change(&told, to);
+        assert_eq!((&change["best"], &change["differs"]), (&best(&told), &false.into()), "{to}");
+    }
     let large = "--machine h200-pcie5 --cores 2 --load 0.3 --free-ram 32MiB --repeat 1 --back --same-memory";
     let small = "--machine tutorial-ci --cores 16 --load 0.3 --free-ram 1GiB --from pinned --work 100us";
     let (here, there) = (asked("10x20MB", large), asked("10x2GB", large));
