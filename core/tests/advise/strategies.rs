@@ -410,7 +410,7 @@ fn seven_factors_are_told_and_some_would_change_the_answer() {
         ("1 core", with(|r| r.cores = 1)),
         ("90 % busy", with(|r| r.load = 0.9)),
         ("10 tensors", with(|r| r.tensors[0].count = 10)),
-        ("100000 tensors", with(|r| r.tensors[0].count = 100_000)),
+        ("100,000 tensors", with(|r| r.tensors[0].count = 100_000)),
         ("40B each", with(|r| r.tensors[0].bytes = Bytes(40))),
         ("400KB each", with(|r| r.tensors[0].bytes = Bytes(400_000))),
     ] {

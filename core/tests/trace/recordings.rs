@@ -350,6 +350,22 @@ fn the_program_of_a_small_recording_is_what_a_person_would_write() {
         ],
         "{lines:#?}"
     );
+    // A call waits for what its name says, whatever other names the file has.
+    for (call, expected) in [
+        ("cudaStreamSynchronize", "sync    s7"),
+        ("cudaDeviceSynchronize", "sync    cuda:0"),
+        ("cuCtxSynchronize", "sync    cuda:0"),
+    ] {
+        for args in [r#","args":{"Device":"Ctx"}"#, ""] {
+            let other = r#"[{"ph":"X","cat":"cpu_op","name":"Device","pid":1,"tid":1,"ts":0,"dur":9ARGS},"#;
+            let text =
+                HELD.replace("cudaStreamSynchronize", call).replacen('[', &other.replace("ARGS", args), 1);
+            let trace = trace::read(text.as_bytes()).unwrap();
+            let made = skeleton(&trace, 0, 400_000).unwrap().program.to_text();
+            let line = made.lines().find(|line| line.starts_with("sync"));
+            assert_eq!(line, Some(expected), "{call} {args}");
+        }
+    }
     assert_eq!(skeleton(&trace, 400_000, 500_000), Err(NoSkeleton::Empty));
     let simulated = sim::run(&made.program, &Machine::builtin("h200-pcie5").unwrap()).unwrap().trace;
     assert_eq!(skeleton(&simulated, 0, 1), Err(NoSkeleton::NotRecorded));

@@ -7,7 +7,8 @@ const advice = (view, place, alone) => {
   const panel = place.querySelector(".sl-advice");
   const [summary, card] = panel.children;
   const badge = summary.querySelector(".sl-badge");
-  let [looked, asked] = [false, 0];
+  /** Counts what was shown, so that nothing is told of what is shown no more. */
+  let [looked, shown] = [false, 0];
 
   const told = ({ title, wins, why, change, places, slices }) => {
     let k = 0;
@@ -38,26 +39,25 @@ const advice = (view, place, alone) => {
   panel.addEventListener("toggle", () => {
     if (!panel.open || looked) return;
     card.replaceChildren(make("p", { textContent: "looking …" }));
+    const now = shown;
     // Behind the next picture, which has that line.
-    asked = setTimeout(async () => {
-      const now = asked;
+    setTimeout(async () => {
       await soon();
-      if (now === asked && !looked) look();
+      if (now === shown && !looked) look();
     }, 30);
   });
   return {
     /** Another item is shown. */
     opened({ recorded, slices }) {
-      clearTimeout(asked);
-      asked = 0;
       looked = false;
+      const now = (shown += 1);
       badge.hidden = true;
       card.replaceChildren();
       panel.hidden = !recorded;
       panel.open = false;
-      if (recorded && alone && slices <= SOON) (globalThis.requestIdleCallback ?? setTimeout)(() => (panel.open = !panel.hidden), { timeout: 2000 });
+      if (recorded && alone && slices <= SOON) (globalThis.requestIdleCallback ?? setTimeout)(() => now === shown && (panel.open = true), { timeout: 2000 });
     },
-    /** Opens the next finding, or the one before; says whether there is any. */
+    /** Opens the next finding, or the one before; false where there is none. */
     step(back) {
       if (panel.hidden) return false;
       if (!looked) look();

@@ -27,6 +27,7 @@ pub(super) struct Call {
     pub at: (i64, i64),
     /// The thread that made it.
     pub row: u32,
+    /// Tells calls apart; a text of the table, which may be gone.
     pub name: StrId,
     /// Whether it waits by its nature.
     pub syncs: bool,

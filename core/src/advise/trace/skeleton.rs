@@ -312,7 +312,8 @@ impl<'t> Made<'t> {
                 continue;
             }
             let Some(op) = synced.waits_for(k) else { continue };
-            let name = self.trace.strings.get(call.name);
+            let slice = self.joined.calls[k as usize] as usize;
+            let name = self.trace.strings.get(self.trace.slices.name[slice]);
             let act = match name.contains("Device") || name.contains("Ctx") {
                 true => Act::SyncDevice(self.device(recorded.ops[op as usize].stream)),
                 false => Act::Sync(op),

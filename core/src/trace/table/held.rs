@@ -43,8 +43,7 @@ impl Table {
             let cat = *cats[slices.cat[k].index()]
                 .get_or_insert_with(|| table.place_of_cat(trace.strings.get(slices.cat[k])));
             table.spans.cat[k] = cat;
-            let correlation =
-                (slices.correlation[k] != Slice::NO_CORRELATION).then_some(slices.correlation[k]);
+            let correlation = Some(slices.correlation[k]).filter(|number| *number != Slice::NO_CORRELATION);
             let correlation = correlation.map(Num::Int);
             match table.cats[usize::from(cat)].role {
                 CatRole::Op(work) => {
@@ -54,16 +53,8 @@ impl Table {
                     let bytes = Some(slices.bytes[k]).filter(|bytes| *bytes > 0);
                     let direction =
                         Some(slices.kind[k]).filter(|kind| work == Work::Kernel && kind.is_copy());
-                    table.ops.push(Op {
-                        span,
-                        work,
-                        device,
-                        stream,
-                        correlation,
-                        bytes,
-                        direction,
-                        call: Op::NONE,
-                    });
+                    let call = Op::NONE;
+                    table.ops.push(Op { span, work, device, stream, correlation, bytes, direction, call });
                 }
                 CatRole::Call => {
                     *call_here = index(table.calls.len());
