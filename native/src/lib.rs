@@ -43,7 +43,7 @@
 #![doc(test(attr(deny(unused_must_use))))]
 
 /// `Debug` of an error as its message: a program that ends with it prints that, and so do tests and cells of notebooks.
-macro_rules! told {
+macro_rules! readable {
     ($error:ident$(<$inner:ident>)?) => {
         impl$(<$inner>)? std::fmt::Debug for $error$(<$inner>)? {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

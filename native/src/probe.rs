@@ -167,7 +167,7 @@ pub enum OpenError {
     },
 }
 
-told!(OpenError);
+readable!(OpenError);
 
 impl OpenError {
     /// The state in one word: `no-driver`, `no-device` or `unusable-driver`.

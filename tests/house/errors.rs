@@ -28,7 +28,9 @@ pub(crate) fn dumped(path: &str, source: &str) -> Vec<String> {
     let dumped = errors.into_iter().filter(|(name, _)| !told.contains(name) && !name.starts_with('$'));
     dumped
         .map(|(name, line)| {
-            format!("{path}:{line}: {name} is an error, and its `Debug` is not its message: told!({name})")
+            format!(
+                "{path}:{line}: {name} is an error, and its `Debug` is not its message: readable!({name})"
+            )
         })
         .collect()
 }

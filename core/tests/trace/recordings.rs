@@ -10,7 +10,7 @@ use spanlift::advise::trace::{
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
 use spanlift::trace::analysis::Order;
-use spanlift::trace::table::Scan;
+use spanlift::trace::table::{Scan, Table};
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace};
 use spanlift::{Program, sim, trace};
 
@@ -39,12 +39,16 @@ fn traces() -> Vec<(String, Vec<u8>)> {
     found
 }
 
+fn table_of(text: &[u8]) -> Table {
+    let mut scan = Scan::new();
+    scan.feed(text).unwrap();
+    scan.finish().unwrap()
+}
+
 #[test]
 fn both_models_of_a_trace_are_run_again_alike() {
     for (name, text) in traces() {
-        let mut scan = Scan::new();
-        scan.feed(&text).unwrap();
-        let table = scan.finish().unwrap();
+        let table = table_of(&text);
         let of_table = findings(&table, &Order::of(&table)).replay;
         let trace = trace::read(&text).unwrap();
         let of_trace = Recording::of(&trace).map(|recording| recording.error());
@@ -82,9 +86,7 @@ fn both_models_of_a_trace_are_run_again_alike() {
 #[test]
 fn both_models_of_a_trace_tell_the_same() {
     for (name, text) in traces() {
-        let mut scan = Scan::new();
-        scan.feed(&text).unwrap();
-        let table = scan.finish().unwrap();
+        let table = table_of(&text);
         let of_table = findings(&table, &Order::of(&table));
         let trace = trace::read(&text).unwrap();
         let of_trace = findings_of(&trace);
@@ -112,6 +114,27 @@ fn both_models_of_a_trace_tell_the_same() {
             assert_eq!(a, b, "{name}");
         }
     }
+}
+
+/// 200,000 functions that lie in each other, with as many calls at the bottom: a walk up from each would take 40 thousand million steps.
+#[test]
+fn calls_in_deep_functions_are_told_of_in_one_walk() {
+    let n = 200_000_i64;
+    let mut text = String::from("[");
+    for k in 0..n {
+        let (at, dur) = (k, 3 * n - 2 * k);
+        text += &format!(
+            r#"{{"ph":"X","cat":"python_function","name":"f","pid":1,"tid":1,"ts":{at},"dur":{dur}}},"#
+        );
+        let (at, id) = (n + k / 4, k + 1);
+        text += &format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{at},"dur":0,"args":{{"correlation":{id}}}}},"#
+        );
+    }
+    text += r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"device":0,"stream":7,"correlation":1}}]"#;
+    let trace = trace::read(text.as_bytes()).unwrap();
+    let table = table_of(text.as_bytes());
+    assert_eq!(findings_of(&trace), findings(&table, &Order::of(&table)));
 }
 
 /// An upload of pageable memory that holds the host, a kernel, and a synchronisation; times in microseconds.

@@ -97,7 +97,7 @@ pub enum MemoryError {
     Cpu(#[from] CpuError),
 }
 
-told!(MemoryError);
+readable!(MemoryError);
 
 impl Memory {
     /// Zeros in every block of a layout.

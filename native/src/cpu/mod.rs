@@ -103,7 +103,7 @@ pub enum CpuError {
     },
 }
 
-told!(CpuError);
+readable!(CpuError);
 
 pub(crate) fn at(index: usize, line: Option<u32>) -> String {
     match line {

@@ -135,7 +135,7 @@ pub enum CudaError {
     Argument(&'static str),
 }
 
-told!(CudaError);
+readable!(CudaError);
 
 impl CudaError {
     /// The driver's answer, if it is one.

@@ -57,7 +57,7 @@ pub enum MeasureError {
     Rate(&'static str),
 }
 
-told!(MeasureError);
+readable!(MeasureError);
 
 /// A straight line through times of sizes.
 #[derive(Debug, Clone, PartialEq)]

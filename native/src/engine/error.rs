@@ -129,7 +129,7 @@ pub enum EngineError {
     Argument(&'static str),
 }
 
-told!(EngineError);
+readable!(EngineError);
 
 impl EngineError {
     /// Which of two errors of one transfer is told: what its threads met rather than that it was stopped, and rather still what
@@ -171,7 +171,7 @@ pub struct Refused<B> {
     pub buffers: Option<B>,
 }
 
-told!(Refused<B>);
+readable!(Refused<B>);
 
 impl<B> From<Refused<B>> for EngineError {
     fn from(refused: Refused<B>) -> EngineError {
@@ -220,7 +220,7 @@ impl fmt::Display for OfFile {
     }
 }
 
-told!(OfFile);
+readable!(OfFile);
 
 impl std::error::Error for OfFile {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

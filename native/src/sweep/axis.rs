@@ -61,7 +61,7 @@ pub struct AxisError {
     pub message: String,
 }
 
-told!(AxisError);
+readable!(AxisError);
 
 /// The value that changes nothing.
 const AS_IS: &str = "as-is";

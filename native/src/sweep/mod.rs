@@ -57,7 +57,7 @@ pub enum SweepError {
     },
 }
 
-told!(SweepError);
+readable!(SweepError);
 
 /// What came of one combination.
 #[derive(Debug, Clone, PartialEq)]

@@ -104,13 +104,19 @@ impl<'a> Makers<'a> {
         self.around[call as usize]
     }
 
-    /// Whether no operator lies around a call.
-    pub(super) fn is_alone(&self, call: u32) -> bool {
-        let mut around = self.around(call);
-        while around != NONE && self.table.cat(around).role != CatRole::Operator {
-            around = self.around(around);
-        }
-        around == NONE
+    /// Whether some call has no operator around it.
+    ///
+    /// # Cost
+    /// One walk over the slices, however deep they lie in each other.
+    pub(super) fn any_alone(&self, order: &Order) -> bool {
+        let mut has_operator = vec![false; self.around.len()];
+        // What lies around a slice stands before it on its row.
+        order.rows().flatten().any(|&span| {
+            let (around, role) = (self.around(span), |span: u32| self.table.cat(span).role);
+            let has = around != NONE && (has_operator[around as usize] || role(around) == CatRole::Operator);
+            has_operator[span as usize] = has;
+            !has && role(span) == CatRole::Call
+        })
     }
 
     /// Who made the call that has this slice.

@@ -221,8 +221,7 @@ pub fn findings_of(trace: &Trace) -> Findings {
     let mut table = Table::of_trace(trace);
     let order = Order::of(&table);
     // Ids tell who made the calls that no operator lies around.
-    let makers = Makers::of(&table, &order);
-    let ids = table.calls.iter().any(|call| makers.is_alone(call.span));
+    let ids = Makers::of(&table, &order).any_alone(&order);
     table.add_arguments(trace, ids);
     findings(&table, &order)
 }

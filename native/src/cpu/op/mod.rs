@@ -106,7 +106,7 @@ pub enum RunnerError {
     Operator(#[from] OpError),
 }
 
-told!(RunnerError);
+readable!(RunnerError);
 
 /// The runner that holds a space, for messages.
 fn other_runner(space: &Space) -> &'static str {

@@ -163,7 +163,7 @@ pub enum RunError {
     Unknown(String),
 }
 
-told!(RunError);
+readable!(RunError);
 
 /// Runs a program with the contents that it declares; its device 0 is `cuda:first`.
 ///

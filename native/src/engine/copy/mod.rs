@@ -137,7 +137,7 @@ pub struct ThreadError {
     pub reason: String,
 }
 
-told!(ThreadError);
+readable!(ThreadError);
 
 impl Workers {
     /// `count` threads, the calling one included; at least one, and at most 1024.

@@ -15,7 +15,7 @@ pub struct Packing {
 #[error("the tensors have more bytes than there are addresses")]
 pub struct TooLarge;
 
-told!(TooLarge);
+readable!(TooLarge);
 
 /// Part of a tensor, and where it lies in the block.
 pub(crate) struct Part<'t> {
