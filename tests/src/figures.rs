@@ -44,21 +44,21 @@ const BESIDE: [Beside; 8] = [
     ),
     (
         "h2d.1000x4MB.pageable.blocking",
-        "many of 4 MB",
+        "many of 4 MB from pageable memory, by blocking calls",
         &[("h2d.1000x4MB.pageable.non_blocking", "with `non_blocking`")],
     ),
-    ("h2d.1000x4MB.pinned.non_blocking", "many pinned ones", &[]),
-    ("h2d.1000x4MB.dict.pin_threads4", "a dictionary of many, on four threads", &[]),
+    ("h2d.1000x4MB.pinned.non_blocking", "many of 4 MB from page-locked memory, with `non_blocking`", &[]),
+    ("h2d.1000x4MB.dict.pin_threads4", "a dictionary of many of 4 MB, on four threads", &[]),
     (
         "d2h.800MB.pageable_fresh",
-        "800 MB home to fresh memory",
+        "800 MB to the host, into fresh memory",
         &[
-            ("d2h.800MB.pageable_reused", "to memory in use"),
-            ("d2h.800MB.pinned_alloc", "to page-locked memory"),
+            ("d2h.800MB.pageable_reused", "into memory in use"),
+            ("d2h.800MB.pinned_alloc", "into page-locked memory"),
         ],
     ),
-    ("pipe.A.s4", "strategy A, a stream for each item", &[]),
-    ("pipe.B.k3", "strategy B, one for each stage, with slots used in turn", &[]),
+    ("pipe.A.s4", "in, kernel, out: strategy A, a stream for each item", &[]),
+    ("pipe.B.k3", "in, kernel, out: strategy B, one for each stage, slots used in turn", &[]),
 ];
 
 /// The files that the table names.
@@ -94,11 +94,26 @@ pub fn devices(folder: &Path) -> io::Result<BTreeMap<String, Value>> {
     Ok(found)
 }
 
-/// The row of one device: what took how much of PyTorch's time, and how near the simulator came.
-/// `stronger` are the same rows in PyTorch's other forms, which a run of its own compared.
-fn device(name: &str, found: &Value, simulated: Option<&Value>, stronger: Option<&Value>) -> Option<String> {
+/// The column of one device beside PyTorch: its name and day, a cell for each row of [`rows`], and the files.
+struct Column {
+    day: String,
+    cells: Vec<String>,
+}
+
+/// The rows of every device's column: the id of the ratio and its words, those of PyTorch's stronger forms set in.
+fn rows() -> impl Iterator<Item = (&'static str, String)> {
+    BESIDE.iter().flat_map(|(id, words, forms)| {
+        let forms = forms.iter().map(|(id, words)| (*id, format!("&emsp;{words}")));
+        std::iter::once((*id, (*words).to_owned())).chain(forms)
+    })
+}
+
+/// What was found on one device: what took how much of PyTorch's time, and how near the simulator came.
+/// `stronger` are rows of PyTorch's other forms, which a run of its own compared; `simulated` is what the simulator makes of
+/// the profile since, which needs no device.
+fn column(name: &str, found: &Value, simulated: Option<&Value>, stronger: Option<&Value>) -> Option<Column> {
     let gpu = found["devices"][0]["name"].as_str()?;
-    // One part by itself adds rows to another file's, which has the machine's row.
+    // One part by itself adds rows to another file's, which has the machine's column.
     let is_whole = found["parts"].as_object().is_some_and(|parts| parts.len() > 1);
     if found["times_mean_something"] != true || !is_whole {
         return None;
@@ -107,35 +122,44 @@ fn device(name: &str, found: &Value, simulated: Option<&Value>, stronger: Option
         let ratios = of["parts"]["torch"]["ratios"].as_array()?;
         ratios.iter().find(|row| row["id"] == id)?["ratio"].as_f64()
     };
-    let form = |(id, words): &(&str, &str)| {
-        let ratio = ratio(found, id).or_else(|| ratio(stronger?, id))?;
-        Some(format!("{words} {ratio:.2}"))
-    };
-    let one = |(id, words, forms): &Beside| {
-        let told = form(&(*id, *words))?;
-        let forms: Vec<String> = forms.iter().filter_map(form).collect();
-        Some(if forms.is_empty() { told } else { format!("{told} ({})", forms.join(", ")) })
-    };
-    let mut told: Vec<String> = BESIDE.iter().filter_map(one).collect();
-    match told.first_mut() {
-        Some(first) => {
-            first.insert_str(0, "of PyTorch's time in the same run, in brackets of its stronger forms': ");
-        }
-        None => told.push("not measured beside PyTorch".to_owned()),
-    }
-    // A profile can be simulated anew where there is no device.
     let simulator = simulated.unwrap_or(&found["parts"]["simulator"]["found"]);
-    if let (Some(near), Some(of), Some(aim)) =
-        (simulator["n_within_aim"].as_u64(), simulator["n_compared"].as_u64(), simulator["aim"].as_f64())
-    {
-        told.push(format!("{near} of {of} rows simulated within {:.0} %", aim * 100.0));
-    }
-    let link = |name: &str| format!("[`{name}`](native/measured/{name})");
-    let file = match stronger {
-        Some(_) => format!("{}, {}", link(name), link(&of_stronger(name))),
-        None => link(name),
+    let near = || {
+        let (near, of) = (simulator["n_within_aim"].as_u64()?, simulator["n_compared"].as_u64()?);
+        Some(format!("{near} of {of} within {:.0} %", simulator["aim"].as_f64()? * 100.0))
     };
-    Some(format!("| transfers to a GPU, {gpu} | {} | {file} |\n", told.join("; ")))
+    let link = |words: &str, name: &str| format!("[{words}](native/measured/{name})");
+    let told = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let day = found["date"].as_str().and_then(|date| date.get(..10)).unwrap_or_default().to_owned();
+    let mut cells = vec![format!("{gpu}<br>{day}")];
+    cells.extend(rows().map(|(id, _)| {
+        let ratio = ratio(found, id).or_else(|| ratio(stronger?, id));
+        told(ratio.map(|ratio| format!("{ratio:.2}")))
+    }));
+    cells.push(told(near()));
+    let more = stronger.map(|_| format!(", {}", link("stronger forms", &of_stronger(name))));
+    cells.push(link("all rows", name) + &more.unwrap_or_default());
+    Some(Column { day, cells })
+}
+
+/// The table of what was measured beside PyTorch, a column for each device, the newest first.
+fn beside_pytorch(mut columns: Vec<Column>) -> String {
+    if columns.is_empty() {
+        return "\nTransfers to a GPU are not yet measured beside PyTorch.\n".to_owned();
+    }
+    columns.sort_by(|a, b| b.day.cmp(&a.day).then_with(|| a.cells.cmp(&b.cells)));
+    let mut lines = vec!["transfers to a GPU, time over PyTorch's in the same run".to_owned()];
+    lines.extend(rows().map(|(_, words)| words));
+    lines.push("PyTorch's rows as the simulator has them".to_owned());
+    lines.push("files".to_owned());
+    let mut text = "\n".to_owned();
+    for (k, line) in lines.iter().enumerate() {
+        let cells: Vec<&str> = columns.iter().map(|column| column.cells[k].as_str()).collect();
+        text += &format!("| {line} | {} |\n", cells.join(" | "));
+        if k == 0 {
+            text += &format!("|---|{}\n", "---:|".repeat(cells.len()));
+        }
+    }
+    text
 }
 
 /// The name of the file of PyTorch's stronger forms beside that of a device.
@@ -143,7 +167,7 @@ fn of_stronger(name: &str) -> String {
     format!("{}-stronger.json", name.strip_suffix(".json").unwrap_or(name))
 }
 
-/// The table with its numbers from `files` and its last rows from `devices`, both by name.
+/// The table with its numbers from `files`, and the one beside PyTorch with those from `devices`, both by name.
 ///
 /// # Errors
 /// The number that is not where the table says.
@@ -154,11 +178,10 @@ pub fn table(files: &BTreeMap<String, Value>, devices: &BTreeMap<String, Value>)
         text = text.replacen(&format!("{{{cell}}}"), &number, 1);
     }
     let simulated = |name: &str| devices.get(&format!("simulator-{name}"));
-    let row = |(name, found): (&String, &Value)| {
-        device(name, found, simulated(name), devices.get(&of_stronger(name)))
+    let column = |(name, found): (&String, &Value)| {
+        column(name, found, simulated(name), devices.get(&of_stronger(name)))
     };
-    let rows: String = devices.iter().filter_map(row).collect();
-    Ok(text + if rows.is_empty() { "| transfers to a GPU | not yet measured | - |\n" } else { &rows })
+    Ok(text + &beside_pytorch(devices.iter().filter_map(column).collect()))
 }
 
 fn cell_value(cell: &str, files: &BTreeMap<String, Value>) -> Option<String> {
@@ -200,47 +223,76 @@ mod tests {
         assert!(table(&files, &BTreeMap::new()).is_err());
     }
 
+    /// The table of these files of `native/measured/`.
+    fn told(files: &[(&str, &Value)]) -> String {
+        let files: BTreeMap<String, Value> =
+            files.iter().map(|(name, found)| ((*name).to_owned(), (*found).clone())).collect();
+        let column = |(name, found): (&String, &Value)| {
+            let anew = files.get(&format!("simulator-{name}"));
+            column(name, found, anew, files.get(&of_stronger(name)))
+        };
+        beside_pytorch(files.iter().filter_map(column).collect())
+    }
+
     #[test]
-    fn devices_have_rows_where_something_was_measured() {
+    fn devices_have_columns_where_something_was_measured() {
         let ratio = |id: &str, ratio: f64| serde_json::json!({"id": id, "status": "ok", "ratio": ratio});
-        let mut found = serde_json::json!({
-            "devices": [{"name": "Stand-in 9000"}], "times_mean_something": true, "parts": {
+        let found = |gpu: &str, date: &str, parts: Value| {
+            let devices = serde_json::json!([{"name": gpu}]);
+            serde_json::json!({"devices": devices, "date": date, "times_mean_something": true, "parts": parts})
+        };
+        let first = found(
+            "Stand-in 9000",
+            "2031-05-06T07:08:09+00:00",
+            serde_json::json!({
                 "torch": {"ratios": [ratio("h2d.1000x4KB.blocking", 0.043), ratio("no row", 1.0), ratio("h2d.1x4MB.pageable", 0.3)]},
                 "simulator": {"found": {"n_within_aim": 14, "n_compared": 16, "aim": 0.15}},
-            },
-        });
-        let said = "of PyTorch's time in the same run, in brackets of its stronger forms': a pageable tensor of 4 MB by \
-                    `.to()` 0.30; 1,000 of 4 KB by as many calls 0.04; 14 of 16 rows simulated within 15 %";
-        let row = |said: &str| {
-            Some(format!(
-                "| transfers to a GPU, Stand-in 9000 | {said} | [`a.json`](native/measured/a.json) |\n"
-            ))
-        };
-        assert_eq!(device("a.json", &found, None, None), row(said));
+            }),
+        );
+        let table = told(&[("a.json", &first)]);
+        let has = |table: &str, line: &str| assert!(table.lines().any(|l| l == line), "{line}\nin\n{table}");
+        has(
+            &table,
+            "| transfers to a GPU, time over PyTorch's in the same run | Stand-in 9000<br>2031-05-06 |",
+        );
+        has(&table, "|---|---:|");
+        has(&table, "| a pageable tensor of 4 MB by `.to()` | 0.30 |");
+        has(&table, "| 1,000 of 4 KB by as many calls | 0.04 |");
+        has(&table, "| &emsp;packed into a page-locked one | - |");
+        has(&table, "| PyTorch's rows as the simulator has them | 14 of 16 within 15 % |");
+        has(&table, "| files | [all rows](native/measured/a.json) |");
+
+        // The newest first; what another file says of the same card stands in its column.
         let anew = serde_json::json!({"n_within_aim": 15, "n_compared": 16, "aim": 0.15});
-        assert_eq!(device("a.json", &found, Some(&anew), None), row(&said.replace("14 of", "15 of")));
-        let stronger =
-            serde_json::json!({"parts": {"torch": {"ratios": [ratio("h2d.1000x4KB.pinned_pack", 0.15)]}}});
-        let files =
-            BTreeMap::from([("a.json".to_owned(), found.clone()), ("a-stronger.json".to_owned(), stronger)]);
-        let told = device("a.json", &found, None, files.get(&of_stronger("a.json"))).unwrap_or_default();
-        assert!(told.contains("as many calls 0.04 (packed into a page-locked one 0.15); 14 of"), "{told}");
-        assert!(
-            told.ends_with(
-                "(native/measured/a.json), [`a-stronger.json`](native/measured/a-stronger.json) |\n"
-            ),
-            "{told}"
+        let stronger = serde_json::json!({"parts": {"torch": {"ratios": [
+            ratio("h2d.1000x4KB.pinned_pack", 0.15), ratio("h2d.1x4MB.pageable", 0.9),
+        ]}}});
+        let parts = serde_json::json!({"conformance": {"state": "right"}, "torch": {"state": "left out"}});
+        let second = found("Later", "2031-05-07T00:00:00+00:00", parts);
+        let files = [
+            ("a.json", &first),
+            ("a-stronger.json", &stronger),
+            ("b.json", &second),
+            ("simulator-a.json", &anew),
+        ];
+        let table = told(&files);
+        has(&table, "| &emsp;packed into a page-locked one | - | 0.15 |");
+        has(&table, "| a pageable tensor of 4 MB by `.to()` | - | 0.30 |");
+        has(&table, "| PyTorch's rows as the simulator has them | - | 15 of 16 within 15 % |");
+        has(
+            &table,
+            "| files | [all rows](native/measured/b.json) | [all rows](native/measured/a.json), \
+             [stronger forms](native/measured/a-stronger.json) |",
         );
-        found["parts"] = serde_json::json!({"torch": {"state": "right"}});
-        assert_eq!(device("a.json", &found, None, None), None, "rows of another file's machine");
-        found["parts"] =
-            serde_json::json!({"conformance": {"state": "right"}, "torch": {"state": "left out"}});
-        assert!(
-            device("a.json", &found, None, None)
-                .is_some_and(|row| row.contains("| not measured beside PyTorch |"))
-        );
-        found["times_mean_something"] = false.into();
-        assert_eq!(device("a.json", &found, None, None), None, "a little of everything is no measurement");
+
+        let mut part = first.clone();
+        part["parts"] = serde_json::json!({"torch": {"state": "right"}});
+        let mut little = first.clone();
+        little["times_mean_something"] = false.into();
+        for no_measurement in [part, little] {
+            let none = told(&[("a.json", &no_measurement)]);
+            assert_eq!(none, "\nTransfers to a GPU are not yet measured beside PyTorch.\n");
+        }
     }
 
     #[test]
