@@ -39,7 +39,8 @@ pub struct UnknownDtype(pub String);
 impl fmt::Display for UnknownDtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UnknownDtype(text) = self;
-        write!(f, "unknown dtype {text:?}")
+        write!(f, "unknown dtype {text:?}; known are")?;
+        Dtype::ALL.iter().try_for_each(|known| write!(f, " {known}"))
     }
 }
 

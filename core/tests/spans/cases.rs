@@ -303,7 +303,10 @@ fn problems_name_tensor_and_reason() {
     check_problems(json!([f32s("a", &[0, BIG, BIG], &[BIG, BIG, 1], BIG)]), &["fine"]);
     check_problems(json!([f32s("a", &[100], &[1], 0)]), &["fine"]);
     check_problems(json!([f32s("a", &[1], &[BIG], 99)]), &["fine"]);
-    check_problems(with("dtype", json!("f8")), &[r#"tensor "a": unknown dtype "f8""#]);
+    check_problems(
+        with("dtype", json!("f8")),
+        &[r#"tensor "a": unknown dtype "f8"; known are u8 i8 i16 f16 bf16 i32 f32 i64 f64 c32 c64"#],
+    );
     check_problems(with("storage", json!("v")), &[r#"tensor "a": unknown storage "v""#]);
     check_problems(with("shape", json!([-4])), &[r#"tensor "a": negative size -4"#]);
     check_problems(
@@ -328,7 +331,7 @@ fn problems_name_tensor_and_reason() {
     check_problems(
         json!([both]),
         &[
-            r#"tensor "b": unknown dtype "x""#,
+            r#"tensor "b": unknown dtype "x"; known are u8 i8 i16 f16 bf16 i32 f32 i64 f64 c32 c64"#,
             r#"tensor "b": unknown storage "y""#,
             r#"tensor "b": rank mismatch: shape has 1 entries, strides 0"#,
             r#"tensor "b": negative size -1"#,

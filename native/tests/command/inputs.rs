@@ -263,6 +263,25 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
     std::fs::write(folder.join("words"), "hello there").unwrap();
     let ran = spanlift(&folder, &["check", "words"]);
     assert!(ran.err.starts_with("error: words: line 1: "), "{}", ran.err);
+    // An operator whose first line is missing; what a program can say about `=` is still told of the program.
+    let operator =
+        "# a = to(b)\nmachine h200-pcie5\n\nW = diagonal(f32[x=4]@cuda:0, ramp(1, 1))\nA = to(cuda:0) -> W\n";
+    std::fs::write(folder.join("headless"), operator).unwrap();
+    std::fs::write(folder.join("headed"), format!("operator of mine\n{operator}")).unwrap();
+    for command in ["check", "run", "view"] {
+        let ran = spanlift(&folder, &[command, "headless"]);
+        let told =
+            "line 4: an operator is given a name; a file of operators begins with the line `operator TITLE`";
+        assert_eq!((ran.code, ran.err), (2, format!("error: headless: {told}\n")), "{command}");
+        assert_eq!(spanlift(&folder, &[command, "headed"]).err, "", "{command}");
+    }
+    for (text, line) in [("n = 4MiB\ncopy d <- x on s\n", 1), ("stream s\npageable x 8\nwrite x = (4)\n", 3)]
+    {
+        std::fs::write(folder.join("words"), text).unwrap();
+        let ran = spanlift(&folder, &["check", "words"]);
+        assert!(ran.err.starts_with(&format!("error: words: line {line}: ")), "{}", ran.err);
+        assert!(!ran.err.contains("operator"), "{}", ran.err);
+    }
     // A file that is checked as it is read says the same.
     let mut large = b"{\"schemaVersion\": 1, \"traceEvents\": [".to_vec();
     large.resize(17 << 20, b' ');

@@ -44,6 +44,11 @@ pub(crate) fn program(path: &Path) -> Result<Program, NoProgram> {
 fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
     Program::read(bytes).map_err(|e| match e {
         ReadError::Problems(problems) => NoProgram::Wrong(messages(&problems)),
+        _ if let Some(line) = named_operator(bytes) => {
+            let words =
+                "an operator is given a name; a file of operators begins with the line `operator TITLE`";
+            NoProgram::Unreadable(Fail::at(place, format!("line {line}: {words}")))
+        }
         // A list of commands in a file of a version that is not known, say.
         e if has_ops(bytes) => NoProgram::Wrong(e.messages()),
         e => NoProgram::Unreadable(match instead(bytes, Kind::Program) {
@@ -131,6 +136,16 @@ impl NoProgram {
 /// One message for each problem.
 pub(crate) fn messages(problems: &Problems) -> Vec<String> {
     problems.0.iter().map(ToString::to_string).collect()
+}
+
+/// The line of a text that gives an operator a name, `A = to(cpu) -> W`, which no command of a program looks like.
+fn named_operator(bytes: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let names = |line: &str| {
+        let named = line.split_once('=').filter(|(name, _)| name.split_whitespace().count() == 1);
+        !line.starts_with('#') && named.is_some_and(|(_, of)| of.contains('(') || of.contains("->"))
+    };
+    text.lines().position(names).map(|at| at + 1)
 }
 
 /// Whether the bytes are a JSON object whose `ops` is a list.
