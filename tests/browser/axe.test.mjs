@@ -42,7 +42,7 @@ before(async () => {
 async function inBoth(path, walk) {
   const axe = readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8");
   for (const colorScheme of ["light", "dark"]) {
-    const visit = await room.chromium.open(path, { colorScheme, width: 1024, height: 768 });
+    const visit = await room.browser.open(path, { colorScheme, width: 1024, height: 768 });
     const { page } = visit;
     const canvas = await harness.ready(page);
     await page.evaluate(axe);
@@ -142,7 +142,7 @@ test("axe finds nothing in a recording that is searched, measured and run again"
 
 test("what has the focus is seen, wherever the keys have taken it, light and dark", async () => {
   for (const colorScheme of ["light", "dark"]) {
-    const visit = await room.chromium.open(await harness.viewed(room.files, `focus-${colorScheme}.html`, room.files.write("race.txt", RACE)), { colorScheme });
+    const visit = await room.browser.open(await harness.viewed(room.files, `focus-${colorScheme}.html`, room.files.write("race.txt", RACE)), { colorScheme });
     await harness.ready(visit.page);
     await visit.page.locator(".sl-if").first().evaluate((part) => (part.open = true));
     const seen = [];

@@ -20,7 +20,7 @@ async function embedded() {
 }
 
 test("the documentation's example has two viewers in a page of its own", async () => {
-  const visit = await room.chromium.open(room.files.write("embed.html", await embedded()));
+  const visit = await room.browser.open(room.files.write("embed.html", await embedded()));
   const places = visit.page.locator("[data-spanlift]");
   assert.equal(await places.count(), 2);
   for (let k = 0; k < 2; k += 1) {
@@ -38,7 +38,7 @@ test("the documentation's example has two viewers in a page of its own", async (
 });
 
 test("a finger over the picture scrolls the page around it, and once it was tapped its lanes", async () => {
-  const visit = await room.chromium.open(room.files.write("embed-touch.html", await embedded()), { width: 1100, height: 500, hasTouch: true });
+  const visit = await room.browser.open(room.files.write("embed-touch.html", await embedded()), { width: 1100, height: 500, hasTouch: true });
   const canvas = await harness.ready(visit.page.locator("[data-spanlift]").first());
   const fingers = await visit.page.context().newCDPSession(visit.page);
   const top = () => visit.page.evaluate(() => scrollY);
@@ -64,7 +64,7 @@ test("a finger over the picture scrolls the page around it, and once it was tapp
 test("a page of spanlift view lives in a frame of another page", async () => {
   const inner = await harness.viewed(room.files, "inner.html", join(harness.ROOT, "native/programs/strategy-b.txt"));
   const outer = room.files.write("outer.html", `<!doctype html><title>outer</title><iframe src="${inner.split("/").at(-1)}" width="1000" height="600"></iframe>`);
-  const visit = await room.chromium.open(outer);
+  const visit = await room.browser.open(outer);
   const canvas = await harness.ready(await harness.frameIn(visit.page.locator("iframe")));
   assert.ok((await harness.painted(canvas)) > 2000);
   await visit.close();
@@ -83,7 +83,7 @@ test("a served page gets its data from beside it, and nothing else answers", asy
   const file = room.files.write("p.txt", "machine h200-pcie5\nstream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n");
   const { address, end, ended } = await served(file);
   try {
-    const visit = await room.chromium.open(address);
+    const visit = await room.browser.open(address);
     const canvas = await harness.ready(visit.page);
     assert.ok((await harness.painted(canvas)) > 1000);
     assert.match(await visit.page.locator(".sl-lines").innerText(), /copy d <- x on s/);

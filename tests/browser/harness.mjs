@@ -1,4 +1,4 @@
-// Opens local pages in the system's Chromium and looks at them as a person would: waits, points, reads pixels.
+// Opens local pages in the system's Chromium, or its Firefox, and looks at them as a person would: waits, points, reads pixels.
 //
 // Every page is watched: an http(s) or socket request is refused and noted, and so is each error of the page. `close`
 // fails the test when there was one that the test did not name.
@@ -15,6 +15,9 @@ import { promisify } from "node:util";
 import { gunzipSync, gzipSync } from "node:zlib";
 
 const CHROMIUM = process.env.SPANLIFT_CHROMIUM ?? "/usr/bin/chromium";
+const FIREFOX = process.env.SPANLIFT_FIREFOX ?? "/usr/bin/firefox-esr";
+/** The engine of tests that name none: most pass in Firefox too, but for touch, media, downloads and the words of the engine itself. */
+const ENGINE = process.env.SPANLIFT_ENGINE ?? "chromium";
 const FLAGS = [
   "--no-sandbox", // root has no other way
   "--disable-gpu",
@@ -58,11 +61,13 @@ export async function spanlift(...args) {
   return stdout;
 }
 
-/** A browser with a new, empty profile. */
-export async function browser() {
+/** A browser with a new, empty profile. Firefox is driven by WebDriver BiDi, which needs no build of its own. */
+export async function browser(engine = ENGINE) {
   const home = scratch();
   const env = { ...process.env, HOME: home.folder, XDG_CONFIG_HOME: home.folder, XDG_CACHE_HOME: home.folder };
-  const driven = await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS, env });
+  const driven = engine === "firefox"
+    ? await playwright().firefox.launch({ executablePath: FIREFOX, channel: "moz-firefox", env })
+    : await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS, env });
   return {
     open: (path, options) => open(driven, path, options),
     context: (options) => driven.newContext(options),
@@ -74,14 +79,14 @@ export async function browser() {
 }
 
 /** A folder and a browser for the tests of one file, from before its first one until after its last. */
-export function room() {
+export function room(engine) {
   const room = {};
   before(async () => {
     room.files = scratch();
-    room.chromium = await browser();
+    room.browser = await browser(engine);
   });
   after(async () => {
-    await room.chromium?.close();
+    await room.browser?.close();
     room.files?.remove();
   });
   return room;

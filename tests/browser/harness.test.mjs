@@ -37,13 +37,13 @@ async function looksAtTheCanvas(page, frame) {
 }
 
 test("a page is waited for, clicked, wheeled and read", async () => {
-  const visit = await room.chromium.open(room.files.write("plain.html", canvasPage()));
+  const visit = await room.browser.open(room.files.write("plain.html", canvasPage()));
   await looksAtTheCanvas(visit.page, visit.page.mainFrame());
   await visit.close();
 });
 
 test("so is a sandboxed frame far down a page", async () => {
-  const visit = await room.chromium.open(room.files.write("framed.html", framed(canvasPage())));
+  const visit = await room.browser.open(room.files.write("framed.html", framed(canvasPage())));
   await looksAtTheCanvas(visit.page, await harness.frameIn(visit.page.locator("iframe")));
   await visit.close();
 });
@@ -57,7 +57,7 @@ for (const [name, fault, message] of [
   ["silence", "0", /became data-ready/],
 ]) {
   test(`planted ${name} fails`, async () => {
-    const visit = await room.chromium.open(room.files.write("fault.html", canvasPage(fault)));
+    const visit = await room.browser.open(room.files.write("fault.html", canvasPage(fault)));
     await assert.rejects(async () => {
       // Only of silence is it known that waiting is in vain.
       await harness.ready(visit.page.mainFrame(), name === "silence" ? 1000 : undefined);
@@ -70,7 +70,7 @@ for (const [name, fault, message] of [
 
 test("a request that the test names is fine, and never leaves", async () => {
   const html = canvasPage('fetch("https://example.invalid/known").catch(() => canvas.dataset.ready = "")');
-  const visit = await room.chromium.open(room.files.write("known.html", html));
+  const visit = await room.browser.open(room.files.write("known.html", html));
   await harness.ready(visit.page.mainFrame());
   assert.deepEqual(visit.requests, ["https://example.invalid/known"]);
   await visit.close({ knownRequests: [/\/known$/] });
@@ -83,7 +83,7 @@ ${harness.UNPACKING}
 await started({ packed: digits("${module}") });
 document.querySelector("canvas").dataset.ready = version();
 </script>`;
-  const visit = await room.chromium.open(room.files.write("viewer.html", framed(html)));
+  const visit = await room.browser.open(room.files.write("viewer.html", framed(html)));
   const canvas = await harness.ready(await harness.frameIn(visit.page.locator("iframe")));
   assert.match(await canvas.getAttribute("data-ready"), /^\d+\.\d+\.\d+$/);
   await visit.close();

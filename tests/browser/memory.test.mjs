@@ -74,7 +74,7 @@ const stretch = (canvas, colour, n) =>
 
 test("the map shows bytes of one view and of several, in a page that is small enough to send", async () => {
   assert.ok(readFileSync(page).length < 1_500_000);
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, OWN)) > 2000);
   assert.ok((await harness.pixels(canvas, SHARED)) > 300);
@@ -89,7 +89,7 @@ test("the map shows bytes of one view and of several, in a page that is small en
 });
 
 test("ctrl and the wheel zoom at the pointer, a drag pans along the bytes", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   assert.deepEqual([first.lo, first.hi], [0, 2400]);
@@ -110,7 +110,7 @@ test("ctrl and the wheel zoom at the pointer, a drag pans along the bytes", asyn
 });
 
 test("a click says what a view is and with whom it shares bytes", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const x = (await state(canvas)).x - 30;
   await harness.click(canvas, x, await stretch(canvas, OWN, 1));
@@ -130,7 +130,7 @@ test("a click says what a view is and with whom it shares bytes", async () => {
 });
 
 test("everything can be done by keys", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const press = async (key, is) => {
     await visit.page.keyboard.press(key);
@@ -162,7 +162,7 @@ test("everything can be done by keys", async () => {
 });
 
 test("the address brings the same bytes and view again, and alt left what was there before", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const rest = () => new Promise((wake) => setTimeout(wake, 500));
   await rest();
@@ -170,7 +170,7 @@ test("the address brings the same bytes and view again, and alt left what was th
   const seen = await until(canvas, (s) => s.tensor === "1" && s.hi - s.lo < 2400, "nothing is chosen");
   await harness.eventually(() => visit.page.evaluate(() => /view=1&bytes=0\.\d+\.\d+\.0&kind=naive/.test(location.hash)), "the address does not say it");
   const address = await visit.page.evaluate(() => location.href);
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   await again.page.goto("about:blank");
   await again.page.goto(address);
   const other = await harness.ready(again.page);
@@ -184,7 +184,7 @@ test("the address brings the same bytes and view again, and alt left what was th
 });
 
 test("a program and a layout live in one page, and a bad layout says why", async () => {
-  const visit = await room.chromium.open(mixed, { width: 1280, height: 800, colorScheme: "dark" });
+  const visit = await room.browser.open(mixed, { width: 1280, height: 800, colorScheme: "dark" });
   const canvas = await harness.ready(visit.page);
   const what = visit.page.locator(".sl-what");
   for (const [item, word, program] of [[1, "MEMORY", false], [0, "TIMELINE", true], [1, "MEMORY", false]]) {
@@ -199,7 +199,7 @@ test("a program and a layout live in one page, and a bad layout says why", async
   const html = readFileSync(page, "utf8");
   const block = harness.dataOf(html);
   const bad = Buffer.from(block.toString("latin1").replace('"f32"', '"f33"'), "latin1");
-  const broken = await room.chromium.open(room.files.write("bad.html", harness.withData(html, bad)));
+  const broken = await room.browser.open(room.files.write("bad.html", harness.withData(html, bad)));
   const error = broken.page.locator(".sl-error");
   await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
   assert.match(await error.innerText(), /unknown dtype "f33"/);
@@ -207,7 +207,7 @@ test("a program and a layout live in one page, and a bad layout says why", async
 });
 
 test("the table is that of the layout which is shown, even where another has as many views", async () => {
-  const visit = await room.chromium.open(both);
+  const visit = await room.browser.open(both);
   await harness.ready(visit.page);
   const first = visit.page.locator("tbody tr").first();
   for (const [item, name] of [[1, /^another, /], [0, /^matrix, /]]) {
@@ -218,7 +218,7 @@ test("the table is that of the layout which is shown, even where another has as 
 });
 
 test("slices are put below each other where both items have any, and not beside a memory map", async () => {
-  const visit = await room.chromium.open(mixed, { width: 1280, height: 900 });
+  const visit = await room.browser.open(mixed, { width: 1280, height: 900 });
   const canvas = await harness.ready(visit.page);
   const [align, choice] = [visit.page.locator(".sl-beside-head button", { hasText: /^align$/ }), visit.page.locator(".sl-beside-head select")];
   const fits = visit.page.locator(".sl-beside-head button", { hasText: "fit" });
@@ -236,7 +236,7 @@ test("slices are put below each other where both items have any, and not beside 
 });
 
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
-  const visit = await room.chromium.open(page, { width: 1280, height: 800 });
+  const visit = await room.browser.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
   for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [320, 700], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
@@ -322,7 +322,7 @@ function snapshot(at, times = 1, deep = 2) {
 }
 
 test("steps through a snapshot leave on screen what a page opened at that moment shows", async () => {
-  const visit = await room.chromium.open(await harness.viewed(room.files, "steps.html", room.files.write("steps.pickle", snapshot(1_790_000_000_000_000))));
+  const visit = await room.browser.open(await harness.viewed(room.files, "steps.html", room.files.write("steps.pickle", snapshot(1_790_000_000_000_000))));
   const canvas = await harness.ready(visit.page);
   const moment = (is) => harness.eventually(async () => (await canvas.getAttribute("data-moment")) === String(is), `moment ${is}`);
   await moment(6);
@@ -376,7 +376,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
     { ph: "X", cat: "kernel", name: "scale", pid: 0, tid: 7, ts: ts + 0.5, dur, args: { device: 0, stream: 7, correlation: c } },
   ];
   const trace = room.files.write("t.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(2, 3, 2)] }));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "past.html", file, trace));
+  const visit = await room.browser.open(await harness.viewed(room.files, "past.html", file, trace));
   const canvas = await harness.ready(visit.page);
   const moment = (is) => harness.eventually(async () => is(await canvas.getAttribute("data-moment")), `moment ${is}`);
   await moment((m) => m === "6");
@@ -448,7 +448,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
 
 test("axe finds nothing in a snapshot with a block chosen, however low the window, and beside another", async () => {
   const files = [1, 4].map((times) => room.files.write(`axe${times}.pickle`, snapshot(1_790_000_000_000_000, times, 40)));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "axe.html", ...files), { width: 1280, height: 400 });
+  const visit = await room.browser.open(await harness.viewed(room.files, "axe.html", ...files), { width: 1280, height: 400 });
   const canvas = await harness.ready(visit.page);
   await visit.page.evaluate(readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8"));
   const look = async (what) => {
@@ -481,7 +481,7 @@ test("the address has the device whose moments are counted, also at their end, a
   const free = (k, time) => ({ ...alloc(k, 2048, time), action: "free_completed" });
   const traces = [[alloc(0, 2048, 2)], [alloc(1, 2048, 1), free(1, 3), alloc(1, 2048, 4)]];
   const file = room.files.write("two.pickle", pickle({ segments: [device(0), device(1)], device_traces: traces, allocator_settings: {} }));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "two-devices.html", file));
+  const visit = await room.browser.open(await harness.viewed(room.files, "two-devices.html", file));
   const canvas = await harness.ready(visit.page);
   const says = (wanted) => harness.eventually(async () => wanted.test(await harness.words(visit.page.locator(".sl-at"))), `not ${wanted}`);
   const holds = (wanted) => harness.eventually(() => visit.page.evaluate((wanted) => location.hash === wanted, wanted), `the address is not ${wanted}`);
@@ -511,7 +511,7 @@ test("below a timeline a snapshot has its strip, and says which moment it shows"
     { ph: "X", cat: "kernel", name: "scale", pid: 0, tid: 7, ts: ts + 0.5, dur, args: { device: 0, stream: 7, correlation: c } },
   ];
   const trace = room.files.write("above.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(40, 3, 2)] }));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "below.html", trace, file));
+  const visit = await room.browser.open(await harness.viewed(room.files, "below.html", trace, file));
   const canvas = await harness.ready(visit.page);
   await visit.page.keyboard.press("c");
   const [below, strip] = [".sl-beside canvas.sl-canvas[data-ready]", ".sl-beside .sl-strip"].map((part) => visit.page.locator(part));
@@ -536,7 +536,7 @@ test("below a timeline a snapshot has its strip, and says which moment it shows"
 test("two snapshots are drawn to one scale, each with its past, and what sets them apart is said", async () => {
   const at = 1_790_000_000_000_000;
   const files = [room.files.write("less.pickle", snapshot(at)), room.files.write("more.pickle", snapshot(at + 60_000_000, 4)), room.files.write("layout.json", JSON.stringify(LAYOUT))];
-  const visit = await room.chromium.open(await harness.viewed(room.files, "two.html", ...files));
+  const visit = await room.browser.open(await harness.viewed(room.files, "two.html", ...files));
   const canvas = await harness.ready(visit.page);
   const below = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
   const [strip, under] = [visit.page.locator(".sl-strip").first(), visit.page.locator(".sl-beside .sl-strip")];
@@ -602,7 +602,7 @@ test("two snapshots are drawn to one scale, each with its past, and what sets th
 test("two snapshots of one time move together, and each stays where the address has it", async () => {
   const at = 1_790_000_000_000_000;
   const files = [room.files.write("one.pickle", snapshot(at)), room.files.write("same.pickle", snapshot(at, 2))];
-  const visit = await room.chromium.open(await harness.viewed(room.files, "together.html", ...files));
+  const visit = await room.browser.open(await harness.viewed(room.files, "together.html", ...files));
   const canvas = await harness.ready(visit.page);
   const below = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
   const moment = (of, is) => harness.eventually(async () => (await of.getAttribute("data-moment")) === String(is), `moment ${is}`);

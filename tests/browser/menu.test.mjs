@@ -59,7 +59,7 @@ function fields(bytes) {
 const one = (list, number) => list.find(([field]) => field === number)?.[1];
 
 test("the address brings back range, point in time, marks, order and finding, also where it changes", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-plot").focus();
   for (const key of ["]", "m", "]", "r", "y"]) await visit.page.keyboard.press(key);
@@ -74,7 +74,7 @@ test("the address brings back range, point in time, marks, order and finding, al
   await holds(visit, /finding=0&order=0/);
   const second = await hash(visit);
   // In a new tab.
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   await again.page.goto("about:blank");
   await again.page.goto((await visit.page.evaluate(() => location.href)).split("#")[0] + first);
   const other = await harness.ready(again.page);
@@ -94,12 +94,12 @@ test("the address brings back range, point in time, marks, order and finding, al
 });
 
 test("an address with a finding shows it, and what was chosen beside it where an order is shown", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator("[data-finding]").first().click();
   const found = await until(canvas, (s) => s.slice !== "", "the finding chooses no slice");
   await holds(visit, /slice=\d+&finding=0$/);
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   const other = await harness.ready(again.page);
   const goes = (hash) => again.page.evaluate((hash) => (location.hash = hash), hash);
   const current = again.page.locator("[data-finding='0'][aria-current=true]");
@@ -139,7 +139,7 @@ test("an address with a finding shows it, and what was chosen beside it where an
 });
 
 test("the address brings back what if, and what is compared", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const below = (of) => of.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
   await visit.page.keyboard.press("i");
@@ -165,7 +165,7 @@ test("the address brings back what if, and what is compared", async () => {
   await visit.page.locator(".sl-beside-head button", { hasText: "align" }).click();
   await holds(visit, /beside=1%2C-?\d+$/);
   const [compared, seen, seenBelow] = [await hash(visit), await state(canvas), await state(below(visit))];
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   await again.page.goto("about:blank");
   await again.page.goto((await visit.page.evaluate(() => location.href)).split("#")[0] + changed);
   const other = await harness.ready(again.page);
@@ -190,7 +190,7 @@ test("the address brings back what if, and what is compared", async () => {
 });
 
 test("the menu does what its keys do, by the right button and by keys", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const { x } = await state(canvas);
   const menu = visit.page.getByRole("menu");
@@ -225,7 +225,7 @@ test("the menu does what its keys do, by the right button and by keys", async ()
 });
 
 test("lanes are moved by key and by the menu, and the address keeps their order", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-line", { hasText: /^\d+kernel / }).click();
   await until(canvas, (s) => s.slice !== "", "the kernel is not selected");
@@ -250,7 +250,7 @@ test("lanes are moved by key and by the menu, and the address keeps their order"
 });
 
 test("work stands on lanes by engine and by kind, the address keeps it, and alt left takes it back with what was chosen", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const rest = () => new Promise((wake) => setTimeout(wake, 500));
   const caption = visit.page.locator("caption").first();
@@ -273,7 +273,7 @@ test("work stands on lanes by engine and by kind, the address keeps it, and alt 
   const address = await visit.page.evaluate(() => location.href);
   await by("engine");
   await holds(visit, /group=engine(?!&lanes)/);
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   await again.page.goto("about:blank");
   await again.page.goto(address);
   const other = await harness.ready(again.page);
@@ -301,7 +301,7 @@ test("work stands on lanes by engine and by kind, the address keeps it, and alt 
 });
 
 test("two fingers zoom as far as they go apart, and one pans", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const box = await canvas.boundingBox();
@@ -324,7 +324,7 @@ test("two fingers zoom as far as they go apart, and one pans", async () => {
 });
 
 test("a drag with alt zooms to what it went over, and a close look says how long it is", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const box = await canvas.boundingBox();
@@ -345,7 +345,7 @@ test("a drag with alt zooms to what it went over, and a close look says how long
 });
 
 test("in the pane below keys and drags do what its list says, and the list says no more", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.keyboard.press("c");
   const pane = visit.page.locator(".sl-beside");
@@ -392,7 +392,7 @@ test("in the pane below keys and drags do what its list says, and the list says 
 });
 
 test("from the pane below keys search, ask what if, go back and close it, and what is chosen there is told", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.keyboard.press("c");
   const pane = visit.page.locator(".sl-beside");
@@ -428,7 +428,7 @@ test("from the pane below keys search, ask what if, go back and close it, and wh
 });
 
 test("marks in an order are its own, and the address has them", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const marks = visit.page.locator(".sl-marks").first();
   await visit.page.locator(".sl-plot").focus();
@@ -441,7 +441,7 @@ test("marks in an order are its own, and the address has them", async () => {
   await says(marks, /^A\s*step \d+$/);
   await says(visit.page.locator("[data-totals] > b").first(), /^step \d+ to step \d+$/);
   await holds(visit, /marks=\d+.*order=0/);
-  const again = await room.chromium.open(page);
+  const again = await room.browser.open(page);
   await harness.ready(again.page);
   await again.page.evaluate((hash) => (location.hash = hash), await hash(visit));
   await says(again.page.locator(".sl-marks").first(), /^A\s*step \d+$/);
@@ -453,7 +453,7 @@ test("marks in an order are its own, and the address has them", async () => {
 });
 
 test("alt and an arrow on the strip goes back as it does anywhere", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   await visit.page.waitForTimeout(500);
@@ -467,7 +467,7 @@ test("alt and an arrow on the strip goes back as it does anywhere", async () => 
 });
 
 test("keys of one letter are switched off, and others stay", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   await visit.page.keyboard.press("?");
@@ -485,7 +485,7 @@ test("keys of one letter are switched off, and others stay", async () => {
 });
 
 test("keys of one letter are found by their places where another script is written, and those for its own signs are nobody's", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const keyboard = await visit.page.context().newCDPSession(visit.page);
@@ -512,7 +512,7 @@ test("keys of one letter are found by their places where another script is writt
 });
 
 test("slices are saved for Perfetto with their times, and overlapping ones on tracks of their own", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator("button[data-item='1']").click();
   await says(visit.page.locator(".sl-notes").first(), /4 events, 0 dropped, 4 slices/);
@@ -558,7 +558,7 @@ test("slices are saved for Perfetto with their times, and overlapping ones on tr
 test("what is saved for Perfetto joins calls and their work by arrows", async () => {
   const slice = (cat, name, tid, ts, correlation) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur: 5, args: { device: 0, stream: 7, correlation } });
   const events = [slice("cuda_runtime", "cudaLaunchKernel", 1, 0, 7), slice("kernel", "a", 7, 10, 7), slice("kernel", "b", 7, 20, 0), slice("cpu_op", "c", 1, 30)];
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([{ name: "joined.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ traceEvents: events })) }]);
   await says(visit.page.locator(".sl-notes").first(), /4 events, 0 dropped, 4 slices/);
@@ -573,7 +573,7 @@ test("what is saved for Perfetto holds long names and large numbers whole, and t
   const long = "é".repeat(100_000);
   const sizes = [0, 1, 127, 128, 16_383, 16_384, 2 ** 49].map(String).concat(["9007199254740991", "9007199254740993", "9223372036854775807"]);
   const copy = (size, k) => `{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD ${k === 3 ? long : k}","pid":0,"tid":7,"ts":${20 * k},"dur":10,"args":{"device":0,"stream":7,"correlation":${k},"bytes":${size}}}`;
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([{ name: "sizes.json", mimeType: "application/json", buffer: Buffer.from(`{"traceEvents":[${sizes.map(copy)}]}`) }]);
   await says(visit.page.locator(".sl-notes").first(), /10 events, 0 dropped, 10 slices/);
@@ -607,7 +607,7 @@ test("what is saved for Perfetto has the counters: whole numbers as such, others
     count(3, 10, '{"length":1}'), count(3, 20, '{"length":-5}'), count(3, 30, '{"length":0.1}'), count(3, 40, `{"length":${2 ** 60}}`),
     count(4, 12, '{"length":1e300,"depth":0}'), count(4, 14, '{"length":"NaN","depth":-1e19}'),
   ];
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([{ name: "counted.json", mimeType: "application/json", buffer: Buffer.from(`{"traceEvents":[${events}]}`) }]);
   await says(visit.page.locator(".sl-notes").first(), /8 events, 0 dropped, 1 slice/);

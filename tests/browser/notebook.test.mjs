@@ -28,7 +28,7 @@ const noting = () => {
 const noted = (output) => output.replace("<head>", () => `<head><script>(${noting})()</script>`.replaceAll("&", "&amp;").replaceAll('"', "&quot;"));
 /** Opens a page of outputs. */
 const open = (name, ...parts) =>
-  room.chromium.open(room.files.write(name, `<!doctype html><title>outputs</title>${parts.map(noted).join("\n")}`));
+  room.browser.open(room.files.write(name, `<!doctype html><title>outputs</title>${parts.map(noted).join("\n")}`));
 const frames = (visit) => visit.page.locator("iframe[srcdoc]");
 const alive = async (visit, k) => {
   const frame = await harness.frameIn(frames(visit).nth(k));

@@ -76,7 +76,7 @@ test("the page shows the lanes in their colours and is small enough to send", as
   assert.ok(readFileSync(page).length < 1_500_000);
   const early = /<style[^>]*>([^]*?)<\/style>/.exec(readFileSync(page, "utf8"))[1];
   assert.ok(early.length < 2500, `${early.length} letters of style are not packed`);
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, KERNEL)) > 2000);
   assert.ok((await harness.pixels(canvas, TO_DEVICE)) > 2000);
@@ -87,7 +87,7 @@ test("the page shows the lanes in their colours and is small enough to send", as
 });
 
 test("ctrl and the wheel zoom at the pointer, shift and the wheel pan, and so do drags of the ruler, the middle button and space", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   const x = Math.round(first.x + first.width * 0.3);
@@ -123,7 +123,7 @@ test("ctrl and the wheel zoom at the pointer, shift and the wheel pan, and so do
 });
 
 test("the wheel scrolls the lanes, and no further than they go", async () => {
-  const visit = await room.chromium.open(page, { width: 1200, height: 420 });
+  const visit = await room.browser.open(page, { width: 1200, height: 420 });
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   const scrolled = () => canvas.evaluate(({ dataset }) => Number(dataset.scroll));
@@ -145,7 +145,7 @@ test("the wheel scrolls the lanes, and no further than they go", async () => {
 });
 
 test("a drag over lanes chooses an area of them, and a click beside all slices lets it go", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const { x, width } = await state(canvas);
   const box = await canvas.boundingBox();
@@ -172,7 +172,7 @@ test("a drag over lanes chooses an area of them, and a click beside all slices l
 });
 
 test("a click selects, and everything that belongs to it is marked", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const kernel = await middleOf(canvas, KERNEL);
   await harness.click(canvas, kernel.x, kernel.y);
@@ -191,7 +191,7 @@ test("a click selects, and everything that belongs to it is marked", async () =>
 });
 
 test("a finding jumps to its place in timeline and program", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const box = await canvas.boundingBox();
   await visit.page.mouse.move(box.x + box.width - 40, box.y + 100);
@@ -210,7 +210,7 @@ test("a finding jumps to its place in timeline and program", async () => {
 });
 
 test("in a narrow window the picture of a chosen finding, and of its orders, comes into sight", async () => {
-  const visit = await room.chromium.open(page, { width: 640, height: 700 });
+  const visit = await room.browser.open(page, { width: 640, height: 700 });
   await harness.ready(visit.page);
   const plot = visit.page.locator(".sl-plot").first();
   const isSeen = async () => {
@@ -227,7 +227,7 @@ test("in a narrow window the picture of a chosen finding, and of its orders, com
 });
 
 test("what was chosen among the findings keeps the focus, also while others change around it", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const hasFocus = (locator) => locator.evaluate((element) => element === document.activeElement);
   const choose = async (choice, name, wanted) => {
@@ -248,7 +248,7 @@ test("what was chosen among the findings keeps the focus, also while others chan
 test("lines that go on to the right are shaded at their edge, until they have been scrolled to their end", async () => {
   const long = `machine h200-pcie5\nstream s\n\n\npinned x 4MiB   # ${"far ".repeat(60)}\ndevice d 4MiB\ncopy d <- x on s\nsync s\n`;
   const edge = async (text) => {
-    const visit = await room.chromium.open(room.files.write("lines.html", pageOf([["lines", text]])), { width: 1280 });
+    const visit = await room.browser.open(room.files.write("lines.html", pageOf([["lines", text]])), { width: 1280 });
     await harness.ready(visit.page);
     const lines = visit.page.locator(".sl-program");
     const { x, y, width } = await lines.boundingBox();
@@ -268,7 +268,7 @@ test("lines that go on to the right are shaded at their edge, until they have be
 
 test("a long name in a finding is broken, not cut, and the ring of an order has room", async () => {
   const text = `stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\nkernel ${"elementwise_".repeat(12)} on compute reads d writes d for 120us\nsync compute\n`;
-  const visit = await room.chromium.open(room.files.write("broken.html", pageOf([["long", text]])));
+  const visit = await room.browser.open(room.files.write("broken.html", pageOf([["long", text]])));
   await harness.ready(visit.page);
   await visit.page.locator("[data-finding='0']").click();
   await harness.eventually(async () => (await visit.page.locator("button[data-order]").count()) === 3, "no orders");
@@ -282,7 +282,7 @@ test("a long name in a finding is broken, not cut, and the ring of an order has 
 });
 
 test("a finding is shown in both orders, and in times again", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const times = await state(canvas);
   const order = () => canvas.evaluate(({ dataset }) => dataset.order);
@@ -334,7 +334,7 @@ test("a finding is shown in both orders, and in times again", async () => {
 });
 
 test("everything can be done by keys", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const keys = visit.page.keyboard;
@@ -386,7 +386,7 @@ test("everything can be done by keys", async () => {
 });
 
 test("several items are chosen in the page, and one that cannot be shown says why", async () => {
-  const visit = await room.chromium.open(several, { width: 1024, height: 768 });
+  const visit = await room.browser.open(several, { width: 1024, height: 768 });
   const canvas = await harness.ready(visit.page);
   const name = visit.page.locator(".sl-name");
   assert.match(await name.innerText(), /strategy B/);
@@ -396,7 +396,7 @@ test("several items are chosen in the page, and one that cannot be shown says wh
   assert.ok((await harness.painted(canvas)) > 2000);
   await visit.close();
 
-  const broken = await room.chromium.open(room.files.write("broken.html", pageOf([["good", RACE], ["bad", "copy x <- y on s"]])));
+  const broken = await room.browser.open(room.files.write("broken.html", pageOf([["good", RACE], ["bad", "copy x <- y on s"]])));
   await harness.ready(broken.page);
   await broken.page.locator("[data-item='1']").click();
   const error = broken.page.locator(".sl-error");
@@ -411,7 +411,7 @@ test("several items are chosen in the page, and one that cannot be shown says wh
 test("data that is no data and a script that is none are refused in words", async () => {
   for (const part of ["data-spanlift", "data-script"]) {
     const html = readFileSync(page, "utf8").replace(new RegExp(`${part}="[^"]*"`), `${part}="AAAA"`);
-    const visit = await room.chromium.open(room.files.write("cut.html", html));
+    const visit = await room.browser.open(room.files.write("cut.html", html));
     const said = visit.page.locator("[data-error]");
     await harness.eventually(() => said.count(), `no word of the error in ${part}`);
     assert.match(await said.innerText(), /cannot start: ./);
@@ -422,7 +422,7 @@ test("data that is no data and a script that is none are refused in words", asyn
 test("light, dark, and the other one at a key", async () => {
   const ground = { light: "#fbfbf9", dark: "#14171a" };
   for (const [colorScheme, other] of [["light", "dark"], ["dark", "light"]]) {
-    const visit = await room.chromium.open(page, { colorScheme });
+    const visit = await room.browser.open(page, { colorScheme });
     const canvas = await harness.ready(visit.page);
     assert.ok((await harness.pixels(canvas, ground[colorScheme], 1)) > 10_000, colorScheme);
     await visit.page.keyboard.press("t");
@@ -434,7 +434,7 @@ test("light, dark, and the other one at a key", async () => {
 });
 
 test("a window that changes its size is filled again, and nothing is cut off", async () => {
-  const visit = await room.chromium.open(page, { width: 1280, height: 800 });
+  const visit = await room.browser.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
   for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
@@ -452,7 +452,7 @@ test("a window that changes its size is filled again, and nothing is cut off", a
 // A picture that is stretched, by half a pixel even, is blurred all over.
 test("pixels of the pictures are those of the screen, in any window", async () => {
   for (const width of [1440, 1437, 1001, 798, 375]) {
-    const visit = await room.chromium.open(page, { width, height: 803 });
+    const visit = await room.browser.open(page, { width, height: 803 });
     await harness.ready(visit.page);
     const sizes = await visit.page.evaluate(() => [...document.querySelectorAll("canvas")].filter((canvas) => canvas.checkVisibility()).map((canvas) => {
       const { width, height } = canvas.getBoundingClientRect();
@@ -466,7 +466,7 @@ test("pixels of the pictures are those of the screen, in any window", async () =
 
 test("the headings of the three parts stand beside each other", async () => {
   for (const width of [1024, 1600]) {
-    const visit = await room.chromium.open(page, { width, height: 768 });
+    const visit = await room.browser.open(page, { width, height: 768 });
     await harness.ready(visit.page);
     const middles = await visit.page.evaluate(() => ["left", "middle", "right"].map((part) => [...document.querySelectorAll(`.sl-${part} h2`)].find((h2) => h2.checkVisibility()).getBoundingClientRect()).map((box) => (box.top + box.bottom) / 2));
     assert.ok(Math.max(...middles) - Math.min(...middles) <= 1, `at ${middles}`);
@@ -481,7 +481,7 @@ test("names in any script and as long as a page are shown, and one that is cut i
     { ph: "X", cat: "cpu_op", name: name.repeat(20), pid: 1, tid, ts: 0, dur: 100 },
   ]);
   const file = room.files.write("names.json", JSON.stringify({ traceEvents: events }));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "names.html", file), { width: 1024, height: 700 });
+  const visit = await room.browser.open(await harness.viewed(room.files, "names.html", file), { width: 1024, height: 700 });
   const canvas = await harness.ready(visit.page);
   const [tip, { x }, box] = [visit.page.locator(".sl-tip").first(), await state(canvas), await canvas.boundingBox()];
   await visit.page.mouse.move(box.x + x / 2, box.y + 70);
@@ -495,7 +495,7 @@ test("names in any script and as long as a page are shown, and one that is cut i
 
 test("no tool is out of reach in a narrow window, however many there are", async () => {
   const text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
-  const visit = await room.chromium.open(room.files.write("two.html", pageOf([["one", text], ["two", text]])), { width: 320, height: 640 });
+  const visit = await room.browser.open(room.files.write("two.html", pageOf([["one", text], ["two", text]])), { width: 320, height: 640 });
   await harness.ready(visit.page);
   const tools = visit.page.locator(".sl-tools button");
   assert.ok(await visit.page.locator("[data-do=beside]").isVisible());
@@ -509,7 +509,7 @@ test("no tool is out of reach in a narrow window, however many there are", async
 
 test("what is wrong with a search is read beside nothing else, in a wide window and in a narrow one", async () => {
   for (const width of [1280, 320]) {
-    const visit = await room.chromium.open(page, { width, height: 700 });
+    const visit = await room.browser.open(page, { width, height: 700 });
     const plot = await (await harness.ready(visit.page)).boundingBox();
     await visit.page.locator(".sl-search").fill("kind:quick >1MB");
     const hits = visit.page.locator(".sl-hits");
@@ -526,7 +526,7 @@ test("what is wrong with a search is read beside nothing else, in a wide window 
 });
 
 test("where colours are the reader's own, what is chosen still looks it", async () => {
-  const visit = await room.chromium.open(several);
+  const visit = await room.browser.open(several);
   await harness.ready(visit.page);
   await visit.page.emulateMedia({ forcedColors: "active" });
   await visit.page.locator("[data-item]").nth(1).click();
@@ -540,7 +540,7 @@ test("where colours are the reader's own, what is chosen still looks it", async 
 });
 
 test("a page of 1440 x 900 that is shown at twice the size scrolls, and nothing in it overlaps", async () => {
-  const visit = await room.chromium.open(several, { width: 720, height: 450 });
+  const visit = await room.browser.open(several, { width: 720, height: 450 });
   await harness.ready(visit.page);
   const [legend, selected] = await visit.page.evaluate(() => [".sl-legend canvas", ".sl-right"].map((part) => document.querySelector(part).getBoundingClientRect()));
   assert.ok(legend.bottom <= selected.top, `the legend ends at ${legend.bottom}, what is selected begins at ${selected.top}`);
@@ -551,7 +551,7 @@ test("a page of 1440 x 900 that is shown at twice the size scrolls, and nothing 
 test("in windows of middle width nothing lies over another part, and the timeline can be read", async () => {
   for (const [width, height] of [[700, 600], [683, 467], [800, 500], [960, 700]]) {
     for (const key of ["", "c"]) {
-      const visit = await room.chromium.open(several, { width, height });
+      const visit = await room.browser.open(several, { width, height });
       await harness.ready(visit.page);
       if (key) {
         await visit.page.keyboard.press(key);
@@ -570,7 +570,7 @@ test("in windows of middle width nothing lies over another part, and the timelin
 test("the finding that N goes to is in sight in the list", async () => {
   const text = ["stream a, b", "device d 4MiB"];
   for (let k = 0; k < 7; k += 1) text.push(`kernel one${k} on a writes d for 5us`, `kernel two${k} on b writes d for 5us`);
-  const visit = await room.chromium.open(await harness.viewed(room.files, "races.html", room.files.write("races.txt", text.join("\n"))));
+  const visit = await room.browser.open(await harness.viewed(room.files, "races.html", room.files.write("races.txt", text.join("\n"))));
   await harness.ready(visit.page);
   const list = visit.page.locator(".sl-findings");
   const isSeen = async () => {
@@ -586,7 +586,7 @@ test("the finding that N goes to is in sight in the list", async () => {
 });
 
 test("two hundred things done at random leave the page alive", async () => {
-  const visit = await room.chromium.open(several);
+  const visit = await room.browser.open(several);
   const canvas = await harness.ready(visit.page);
   const box = await canvas.boundingBox();
   let seed = 20;
@@ -615,7 +615,7 @@ test("many viewers live in one long page, which keeps its wheel until one is cli
   await harness.spanlift("tour", "-o", room.files.folder);
   const html = harness.withFreshViewer(readFileSync(join(room.files.folder, "tour.html"), "utf8"));
   assert.ok(html.length < 1_500_000, `${html.length} bytes`);
-  const visit = await room.chromium.open(room.files.write("fresh-tour.html", html), { width: 1280, height: 900 });
+  const visit = await room.browser.open(room.files.write("fresh-tour.html", html), { width: 1280, height: 900 });
   const canvases = visit.page.locator("canvas.sl-canvas");
   const n = await visit.page.locator("[data-spanlift]").count();
   assert.ok(n > 1);
@@ -640,7 +640,7 @@ test("many viewers live in one long page, which keeps its wheel until one is cli
 
 test("nine items are chosen from a list, which follows what is shown", async () => {
   const items = Array.from({ length: 9 }, (_, k) => [`race ${k}`, k === 7 ? RACE.replace("120us", "240us") : RACE]);
-  const visit = await room.chromium.open(room.files.write("nine.html", pageOf(items)));
+  const visit = await room.browser.open(room.files.write("nine.html", pageOf(items)));
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const list = visit.page.getByLabel("what is shown").and(visit.page.locator("select"));
@@ -655,14 +655,14 @@ test("nine items are chosen from a list, which follows what is shown", async () 
   await shows(8);
   await until(canvas, (s) => s.end === whole.end, "that of item 7 is still drawn");
   // One fewer are buttons.
-  const eight = await room.chromium.open(room.files.write("eight.html", pageOf(items.slice(1))));
+  const eight = await room.browser.open(room.files.write("eight.html", pageOf(items.slice(1))));
   await harness.ready(eight.page);
   assert.deepEqual([await eight.page.locator("[data-item]").count(), await eight.page.locator(".sl-items select").count()], [8, 0]);
   for (const each of [visit, eight]) await each.close();
 });
 
 test("space that is held when the window loses the focus makes no drag pan after that", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("w");
@@ -690,7 +690,7 @@ test("the table for screen readers is around what is selected, and says of how m
   // 400 kernels that are drawn apart, and then 30,000 that are not.
   const kernel = (k) => ({ ph: "X", cat: "kernel", name: `kernel ${k}`, pid: 0, tid: 7, ts: k < 400 ? 300 * k : 120_000 + 2 * k, dur: k < 400 ? 290 : 1, args: { device: 0, stream: 7, correlation: k } });
   const trace = { traceEvents: Array.from({ length: 30_400 }, (_, k) => kernel(k)) };
-  const visit = await room.chromium.open(await harness.viewed(room.files, "many.html", room.files.write("many.json", JSON.stringify(trace))), { width: 1600 });
+  const visit = await room.browser.open(await harness.viewed(room.files, "many.html", room.files.write("many.json", JSON.stringify(trace))), { width: 1600 });
   const canvas = await harness.ready(visit.page);
   const [caption, rows] = [visit.page.locator(".sl-mirror caption"), visit.page.locator(".sl-mirror tbody td")];
   const told = () => rows.allTextContents();
@@ -724,7 +724,7 @@ test("the table for screen readers is around what is selected, and says of how m
 });
 
 test("a dark page is printed on white, and of it only what is for paper", async () => {
-  const visit = await room.chromium.open(several, { colorScheme: "dark" });
+  const visit = await room.browser.open(several, { colorScheme: "dark" });
   await harness.ready(visit.page);
   await visit.page.keyboard.press("c");
   await visit.page.locator(".sl-beside .sl-canvas[data-ready]").waitFor();
@@ -759,7 +759,7 @@ test("a dark page is printed on white, and of it only what is for paper", async 
 });
 
 test("a program that is edited has a third of a page of 1024 pixels, and the timeline keeps as much", async () => {
-  const visit = await room.chromium.open(page, { width: 1024, height: 768 });
+  const visit = await room.browser.open(page, { width: 1024, height: 768 });
   await harness.ready(visit.page);
   const width = (part) => visit.page.locator(part).first().evaluate((element) => element.getBoundingClientRect().width);
   const usual = await width(".sl-left");

@@ -61,7 +61,7 @@ const counting = () => {
 
 /** Opens a page in which the parts are counted. */
 const open = async (path) => {
-  const visit = await room.chromium.open(path, { script: counting });
+  const visit = await room.browser.open(path, { script: counting });
   return { ...visit, parts: () => visit.page.evaluate(() => globalThis.parts) };
 };
 
@@ -122,7 +122,7 @@ test("a frame that may only run scripts, as a cell of a notebook has, brings the
   const counted = readFileSync(pages.trace, "utf8").replace("<head>", `<head><script>(${counting})()</script>`);
   const inside = counted.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
   const html = `<!doctype html><iframe sandbox="allow-scripts" style="width:1100px;height:700px" srcdoc="${inside}"></iframe>`;
-  const visit = await room.chromium.open(room.files.write("frame.html", html));
+  const visit = await room.browser.open(room.files.write("frame.html", html));
   const frame = await harness.frameIn(visit.page.locator("iframe"));
   await harness.ready(frame);
   await frame.locator(".sl-plot").focus();
@@ -198,7 +198,7 @@ test("where the second part is damaged, what needs it says so, and all else goes
 test("where the first part is damaged, the page says that it cannot start", async () => {
   // At its beginning stands how long the first part is.
   for (const place of [0.3, 16, 20, 24]) {
-    const visit = await room.chromium.open(damaged(pages.trace, place));
+    const visit = await room.browser.open(damaged(pages.trace, place));
     await says(visit.page.locator(".sl-error"), /^The interactive view cannot start: /);
     await visit.close();
   }

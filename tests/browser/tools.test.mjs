@@ -42,7 +42,7 @@ async function drop(page, dropped) {
 }
 
 test("files that are dropped are shown, several at once, and a bad one says why while the page lives", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   // Two members, and behind them what fills up a block.
   const two = Buffer.concat([gzipSync(COPIES.slice(0, 60)), gzipSync(COPIES.slice(60)), Buffer.alloc(512)]);
@@ -80,7 +80,7 @@ test("files that are dropped are shown, several at once, and a bad one says why 
 });
 
 test("what is printed is of what is shown, an address of what is there, and a text with an error is kept", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const printed = async () => {
     await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
@@ -129,7 +129,7 @@ test("what is printed is of what is shown, an address of what is there, and a te
 });
 
 test("of a file that is no program at all only the first lines are refused one by one", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const prose = Array.from({ length: 40 }, (_, k) => `These are words ${k}.\n`).join("");
   await visit.page.locator(".sl-files").setInputFiles([file("prose.md", prose), file("empty", "{}")]);
@@ -139,7 +139,7 @@ test("of a file that is no program at all only the first lines are refused one b
 });
 
 test("files that come while others are read wait for them, and what was refused is still told", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   // All at once, so that the first are read when the others come.
   await visit.page.evaluate(([copies, cut]) => {
@@ -163,7 +163,7 @@ test("files that come while others are read wait for them, and what was refused 
 });
 
 test("a large trace is read by a worker, and a broken one is refused from there", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const n = 12_000;
   const large = JSON.stringify({ traceEvents: Array.from({ length: n }, (_, k) => event(`Memcpy HtoD ${k % 50}`, 20 * k, 10, 1000)) });
@@ -190,7 +190,7 @@ test("a large trace is read by a worker, and a broken one is refused from there"
 });
 
 test("a worker is there before a file is chosen, and each reads one", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const copies = (what) => Array.from({ length: 12_000 }, (_, k) => event(`Memcpy ${what} ${k % 50}`, 20 * k, 10, 1000));
   const large = (what) => file(`${what}.json`, JSON.stringify({ traceEvents: copies(what) }));
@@ -208,8 +208,32 @@ test("a worker is there before a file is chosen, and each reads one", async () =
   await visit.close();
 });
 
+test("a large trace that no worker is given is read by the page, and then by a worker from memory", async () => {
+  // As WebKit does where the page is a file: what was chosen can be read by the page alone.
+  const script = () => {
+    globalThis.refused = 0;
+    globalThis.Worker = class extends Worker {
+      postMessage(data, ...more) {
+        if (!(data.file instanceof File)) return super.postMessage(data, ...more);
+        globalThis.refused += 1;
+        this.onmessage({ data: { error: "The I/O read operation failed.", name: "NotReadableError" } });
+      }
+    };
+  };
+  const visit = await room.browser.open(page, { script });
+  await harness.ready(visit.page);
+  const made = visit.page.waitForEvent("worker").then(() => visit.page.waitForEvent("worker"));
+  const copies = Array.from({ length: 12_000 }, (_, k) => event(`Memcpy HtoD ${k % 50}`, 20 * k, 10, 1000));
+  await visit.page.locator(".sl-files").setInputFiles([file("large.json", JSON.stringify({ traceEvents: copies }))]);
+  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 dropped, 12,000 slices/);
+  await made;
+  assert.equal(await visit.page.evaluate(() => globalThis.refused), 1);
+  assert.equal(await visit.page.locator(".sl-refused").isVisible(), false);
+  await visit.close();
+});
+
 test("arguments that were left in a large file are read from it when they are asked for", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const sizes = `[[${"64, ".repeat(60)}1]]`;
   const operator = (k) => `{"ph":"X","cat":"cpu_op","name":"aten::o${k % 9}","pid":1,"tid":1,"ts":${20 * k},"dur":15,"args":{"Input Dims": ${sizes}, "which": "é ${k}"}}`;
@@ -232,7 +256,7 @@ test("arguments that were left in a large file are read from it when they are as
 });
 
 test("a search takes regular expressions and goes from hit to hit", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const blue = await harness.pixels(canvas, KERNEL);
   await visit.page.keyboard.press("/");
@@ -267,7 +291,7 @@ test("a search takes regular expressions and goes from hit to hit", async () => 
 });
 
 test("a range has totals, by drag and by key; marks and the strip show the way", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("copies.json", COPIES)]);
   const canvas = await harness.ready(visit.page);
@@ -337,7 +361,7 @@ test("no value on a card is broken within a word that has room on a line, in any
   const events = all.map(([cat, name, tid, ts]) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur: 31.25, args: { device: 0, stream: 7, correlation: 27, "warps per SM": 0.59, "est. achieved occupancy %": 12, "registers per thread": 128, direction: "HOST_TO_DEVICE" } }));
   const made = await harness.viewed(room.files, "words.html", room.files.write("words.json", JSON.stringify({ schemaVersion: 1, traceEvents: events })));
   for (const width of [1024, 1280, 1440, 1920]) {
-    const visit = await room.chromium.open(made, { width });
+    const visit = await room.browser.open(made, { width });
     await harness.ready(visit.page);
     for (const name of ["cudaMemcpyAsync", "sgemm"]) {
       await visit.page.locator(".sl-search").fill(`^${name}|_${name}`);
@@ -351,7 +375,7 @@ test("no value on a card is broken within a word that has room on a line, in any
 
 test("no word of a range's table is broken, in any window", async () => {
   for (const width of [1024, 1280, 1600]) {
-    const visit = await room.chromium.open(page, { width });
+    const visit = await room.browser.open(page, { width });
     await harness.ready(visit.page);
     const kernel = (name, stream, ts) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: stream, ts, dur: 225_437, args: { device: 0, stream, correlation: ts } });
     const all = [...Array(20_000).keys()].map((k) => event("Memcpy DtoH (Device -> Pinned)", 12 * k, 10, 4_194_304));
@@ -377,7 +401,7 @@ test("no word of a range's table is broken, in any window", async () => {
 });
 
 test("a program is edited in the page, with its errors in place and examples to begin with", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   await visit.page.keyboard.press("e");
@@ -420,7 +444,7 @@ test("a program is edited in the page, with its errors in place and examples to 
 });
 
 test("the address of a program says which one it is, and what was edited is not left without a question", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const hash = () => visit.page.evaluate(() => location.hash);
   const holds = (pattern) => harness.eventually(async () => pattern.test(await hash()), `no ${pattern} in the address`);
@@ -430,7 +454,7 @@ test("the address of a program says which one it is, and what was edited is not 
     dialog.accept();
   });
   const other = async (address) => {
-    const again = await room.chromium.open(page);
+    const again = await room.browser.open(page);
     await harness.ready(again.page);
     await again.page.evaluate((hash) => (location.hash = hash), address);
     return again;
@@ -471,7 +495,7 @@ test("the address of a program says which one it is, and what was edited is not 
 });
 
 test("undoing goes no further than the field that is edited: what is shown stays, also in another item", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const [range, area] = [visit.page.locator(".sl-range"), visit.page.locator(".sl-source")];
   const undo = async (wanted) => {
@@ -499,7 +523,7 @@ test("undoing goes no further than the field that is edited: what is shown stays
 });
 
 test("a search goes on in an order and in what was edited, and the address brings back how far the lanes were scrolled", async () => {
-  const visit = await room.chromium.open(page, { width: 1200, height: 420 });
+  const visit = await room.browser.open(page, { width: 1200, height: 420 });
   const canvas = await harness.ready(visit.page);
   const hits = visit.page.locator(".sl-hits");
   await visit.page.locator(".sl-search").fill("scale");
@@ -524,7 +548,7 @@ test("a search goes on in an order and in what was edited, and the address bring
   await says(hits, /1 found|of 1/);
   await visit.page.locator(".sl-source").press("Escape");
   // What lies below takes room, so that there is more to scroll; and that is not there yet when the address is read.
-  const other = await room.chromium.open(slow, { width: 1200, height: 600 });
+  const other = await room.browser.open(slow, { width: 1200, height: 600 });
   const there = await harness.ready(other.page);
   await other.page.locator(".sl-if summary").click();
   await other.page.locator("[name=pin]").check();
@@ -541,7 +565,7 @@ test("a search goes on in an order and in what was edited, and the address bring
 });
 
 test("an address with a what-if has the time on screen, and what lies below each other stays so in a window of another size", async () => {
-  const visit = await room.chromium.open(slow, { width: 360, height: 700 });
+  const visit = await room.browser.open(slow, { width: 360, height: 700 });
   const canvas = await harness.ready(visit.page);
   await visit.page.evaluate(() => (location.hash = "from=-500000&to=9000000&if=link%3D1"));
   const below = visit.page.locator(".sl-beside .sl-canvas[data-ready]");
@@ -551,7 +575,7 @@ test("an address with a what-if has the time on screen, and what lies below each
   for (const each of [canvas, below]) assert.deepEqual([(await state(each)).start, (await state(each)).end], [-500_000, 9_000_000]);
   await visit.close();
   const long = SLOW.replaceAll(/\bs\b/g, "a_stream_with_a_long_name");
-  const two = await room.chromium.open(await harness.viewed(room.files, "names-below.html", room.files.write("short.txt", SLOW), room.files.write("long.txt", long)), { width: 360, height: 700 });
+  const two = await room.browser.open(await harness.viewed(room.files, "names-below.html", room.files.write("short.txt", SLOW), room.files.write("long.txt", long)), { width: 360, height: 700 });
   const above = await harness.ready(two.page);
   await two.page.keyboard.press("c");
   const other = two.page.locator(".sl-beside .sl-canvas[data-ready]");
@@ -567,7 +591,7 @@ test("an address with a what-if has the time on screen, and what lies below each
 });
 
 test("what had the focus and is gone leaves it to the picture, and what scrolls does so by keys", async () => {
-  const visit = await room.chromium.open(page, { width: 1200, height: 600 });
+  const visit = await room.browser.open(page, { width: 1200, height: 600 });
   await harness.ready(visit.page);
   const has = (selector) => harness.eventually(() => visit.page.locator(selector).first().evaluate((element) => element === document.activeElement), `${selector} has no focus`);
   await visit.page.locator(".sl-files").setInputFiles([file("bad.json", "{")]);
@@ -591,7 +615,7 @@ test("what had the focus and is gone leaves it to the picture, and what scrolls 
 });
 
 test("the table for screen readers is never of another item, also where one has no lane or cannot be shown", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const table = visit.page.locator(".sl-mirror");
   const told = (pattern) => harness.eventually(async () => pattern.test(await table.textContent()), `the table is not ${pattern}`);
@@ -603,7 +627,7 @@ test("the table for screen readers is never of another item, also where one has 
   const length = Buffer.alloc(4);
   length.writeUInt32LE(head.length);
   const html = harness.withData(readFileSync(page, "utf8"), Buffer.concat([length, head, Buffer.from(`${RACE}copy x`)]));
-  const broken = await room.chromium.open(room.files.write("bad-item.html", html));
+  const broken = await room.browser.open(room.files.write("bad-item.html", html));
   await harness.ready(broken.page);
   const isThere = () => broken.page.locator(".sl-mirror").evaluate((element) => element.checkVisibility());
   for (const [item, is] of [[1, false], [0, true]]) {
@@ -620,7 +644,7 @@ input [1, 10, 100]
 W = dense(f64[n=3]@cuda:0, [m=2], [1, 2, 3, 4, 5, 6])
 A = to(cuda:0) -> W -> to(cpu)
 `;
-  const visit = await room.chromium.open(await harness.viewed(room.files, "operator.html", room.files.write("operator.txt", text)));
+  const visit = await room.browser.open(await harness.viewed(room.files, "operator.html", room.files.write("operator.txt", text)));
   const canvas = await harness.ready(visit.page);
   const told = visit.page.locator(".sl-told");
   await says(told, /y = A x = \[321, 654\], of norm 728\.53/);
@@ -655,7 +679,7 @@ test("a card has room for what a long name stands beside, and headings stand ove
   const kernel = `void kernel<${"float, ".repeat(200)}float>`;
   const at = (cat, name, tid, ts, dur) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur, args: { ...args, stream: tid } });
   const events = [at("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 7, 10, 20), at("kernel", kernel, 8, 5, 40)];
-  const visit = await room.chromium.open(await harness.viewed(room.files, "long.html", room.files.write("long.json", JSON.stringify({ schemaVersion: 1, traceEvents: events }))), { width: 1024, height: 768 });
+  const visit = await room.browser.open(await harness.viewed(room.files, "long.html", room.files.write("long.json", JSON.stringify({ schemaVersion: 1, traceEvents: events }))), { width: 1024, height: 768 });
   await harness.ready(visit.page);
   await visit.page.locator(".sl-search").fill("Memcpy");
   await visit.page.locator(".sl-search").press("Enter");
@@ -674,7 +698,7 @@ test("a card has room for what a long name stands beside, and headings stand ove
   await title.hover();
   await harness.eventually(async () => (await height()) > 300, "the name stays cut");
   await visit.close();
-  const program = await room.chromium.open(page);
+  const program = await room.browser.open(page);
   await harness.ready(program.page);
   await program.page.keyboard.press("]");
   await says(program.page.locator("[data-state]"), /waits in its queue/);
@@ -684,7 +708,7 @@ test("a card has room for what a long name stands beside, and headings stand ove
 });
 
 test("one call at a time the host runs ahead, and buffers say who writes them", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const card = visit.page.locator("[data-state]");
   assert.equal(await card.isVisible(), false);
@@ -721,7 +745,7 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
 });
 
 test("of pageable memory one sees what the driver has staged, and of an engine how much of its peak was used", async () => {
-  const visit = await room.chromium.open(slow);
+  const visit = await room.browser.open(slow);
   await harness.ready(visit.page);
   const card = visit.page.locator("[data-state]");
   // The call is back when its last piece is staged: that one is held until the engine has moved it.
@@ -736,7 +760,7 @@ test("of pageable memory one sees what the driver has staged, and of an engine h
 });
 
 test("memory over time stands below the lanes, and its point in time is that of the timeline", async () => {
-  const visit = await room.chromium.open(slow, { height: 900 });
+  const visit = await room.browser.open(slow, { height: 900 });
   const canvas = await harness.ready(visit.page);
   // The lowest run of the copy's colour: the bytes of the device's buffer that it writes.
   const lowest = (colour) =>
@@ -774,7 +798,7 @@ test("memory over time stands below the lanes, and its point in time is that of 
 });
 
 test("from a command to the one that wrote what it reads", async () => {
-  const visit = await room.chromium.open(slow);
+  const visit = await room.browser.open(slow);
   await harness.ready(visit.page);
   const chosen = visit.page.locator(".sl-line.is-selected");
   await visit.page.locator(".sl-line", { hasText: "kernel scale" }).click();
@@ -786,7 +810,7 @@ test("from a command to the one that wrote what it reads", async () => {
 });
 
 test("what if: the changed program lies below, with what it would save", async () => {
-  const visit = await room.chromium.open(slow);
+  const visit = await room.browser.open(slow);
   const canvas = await harness.ready(visit.page);
   await visit.page.keyboard.press("i");
   const [then, pane] = [visit.page.locator(".sl-then").first(), visit.page.locator(".sl-beside")];
@@ -826,7 +850,7 @@ test("what if: the changed program lies below, with what it would save", async (
 });
 
 test("what if: closing what lies below takes its controls back", async () => {
-  const visit = await room.chromium.open(slow);
+  const visit = await room.browser.open(slow);
   await harness.ready(visit.page);
   await visit.page.keyboard.press("i");
   await visit.page.keyboard.press("Space");
@@ -841,7 +865,7 @@ test("what if: closing what lies below takes its controls back", async () => {
 });
 
 test("what if: of a changed program that takes longer the end is on screen too, and the time of before comes back", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const before = await state(canvas);
   const link = visit.page.locator("[name=link]").first();
@@ -862,7 +886,7 @@ test("what if: of a changed program that takes longer the end is on screen too, 
 
 test("an error stands below the text of a program, and nothing covers another part, in any window and with all open", async () => {
   for (const [width, height] of [[1600, 900], [1024, 768], [800, 450], [320, 700]]) {
-    const visit = await room.chromium.open(page, { width, height });
+    const visit = await room.browser.open(page, { width, height });
     await harness.ready(visit.page);
     await visit.page.locator(".sl-if summary").first().click();
     await visit.page.locator("[name=link]").first().fill("-1");
@@ -885,7 +909,7 @@ test("an error stands below the text of a program, and nothing covers another pa
 });
 
 test("two items are compared at the same time, aligned where one likes", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   assert.equal(await visit.page.locator("[data-do=beside]").isVisible(), false, "there is nothing to compare with");
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
@@ -913,7 +937,7 @@ test("two items are compared at the same time, aligned where one likes", async (
 });
 
 test("what is at the same time lies below each other, however long the names beside the lanes are", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const alone = await state(canvas);
   const long = SLOW.replace(/^stream (\w+)/m, "stream $1, the_stream_of_all_others");
@@ -931,7 +955,7 @@ test("what is at the same time lies below each other, however long the names bes
 });
 
 test("a program that is edited while it is compared shares the room for names with what lies below", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
@@ -950,7 +974,7 @@ test("a program that is edited while it is compared shares the room for names wi
 });
 
 test("of two that are compared neither is empty however much longer the other is, and either fills the page when asked", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const alone = await state(canvas);
   // Hundreds of times as long, with nothing in it while most of the first goes on.
@@ -984,7 +1008,7 @@ test("of two that are compared neither is empty however much longer the other is
 });
 
 test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
-  const visit = await room.chromium.open(page, { width: 320, height: 700 });
+  const visit = await room.browser.open(page, { width: 320, height: 700 });
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
@@ -1004,7 +1028,7 @@ test("what is compared comes into sight, however much later its slices lie", asy
   await harness.spanlift("run", room.files.write("late.txt", RACE), "--trace", path);
   const trace = JSON.parse(readFileSync(path, "utf8"));
   for (const event of trace.traceEvents) if (event.ts !== undefined) event.ts += 5e6;
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("late.json", JSON.stringify(trace))]);
   await says(visit.page.locator(".sl-name"), /late/);
@@ -1024,7 +1048,7 @@ test("what is compared comes into sight, however much later its slices lie", asy
 });
 
 test("what is on screen is saved as SVG and printed", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator("[data-finding='0']").click();
   await says(visit.page.locator("[data-selection]"), /^scale/);
@@ -1059,7 +1083,7 @@ test("what is on screen is saved as SVG and printed", async () => {
 });
 
 test("of a high window the print is as wide as the paper too, and on screen nothing has moved", async () => {
-  const visit = await room.chromium.open(page, { width: 1400, height: 1900, colorScheme: "dark" });
+  const visit = await room.browser.open(page, { width: 1400, height: 1900, colorScheme: "dark" });
   const canvas = await harness.ready(visit.page);
   for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
   const before = await until(canvas, (s) => s.start > 0, "not nearer");
@@ -1085,7 +1109,7 @@ test("of a high window the print is as wide as the paper too, and on screen noth
 });
 
 test("figures behind a name from right to left stay behind it", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const kernel = { ph: "X", cat: "kernel", name: "نسخ الذاكرة", pid: 0, tid: 7, ts: 0, dur: 300 };
   await visit.page.locator(".sl-files").setInputFiles([file("names.json", JSON.stringify({ traceEvents: [kernel] }))]);
@@ -1107,7 +1131,7 @@ test("figures behind a name from right to left stay behind it", async () => {
 });
 
 test("a picture ends where the canvas does, and has what lies below too", async () => {
-  const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 660 });
+  const visit = await room.browser.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 660 });
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
@@ -1163,7 +1187,7 @@ test("a picture ends where the canvas does, and has what lies below too", async 
 });
 
 test("the address brings the same view again", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   for (const key of ["ArrowRight", "w", "w", "d", "t"]) await visit.page.keyboard.press(key);
   await harness.eventually(() => visit.page.evaluate(() => /slice=/.test(location.hash)), "the address does not change");
@@ -1196,7 +1220,7 @@ const RECORDED = JSON.stringify({
 test("a range is as fast as the rates of its copies, and not as a length that the file rounds", async () => {
   // Four bytes in 2,784 ns, of which the file keeps two microseconds.
   const copy = { ph: "X", cat: "gpu_memcpy", name: "Memcpy DtoH (Device -> Pageable)", pid: 0, tid: 7, ts: 1, dur: 2, args: { device: 0, stream: 7, bytes: 4, "memory bandwidth (GB/s)": 0.0014367816 } };
-  const visit = await room.chromium.open(await harness.viewed(room.files, "rated.html", room.files.write("rated.json", JSON.stringify({ schemaVersion: 1, traceEvents: [copy] }))));
+  const visit = await room.browser.open(await harness.viewed(room.files, "rated.html", room.files.write("rated.json", JSON.stringify({ schemaVersion: 1, traceEvents: [copy] }))));
   await harness.ready(visit.page);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("r");
@@ -1209,7 +1233,7 @@ test("a range is as fast as the rates of its copies, and not as a length that th
 test("the first control that asks what if has the focus, whichever it is", async () => {
   for (const [memory, name] of [["pageable", "pin"], ["pinned", "link"]]) {
     const path = room.files.write(`${memory}.txt`, `stream s\n${memory} x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n`);
-    const visit = await room.chromium.open(await harness.viewed(room.files, `${memory}.html`, path));
+    const visit = await room.browser.open(await harness.viewed(room.files, `${memory}.html`, path));
     await harness.ready(visit.page);
     await visit.page.keyboard.press("i");
     await harness.eventually(() => visit.page.evaluate((name) => document.activeElement.name === name, name), `${name} has no focus`);
@@ -1220,7 +1244,7 @@ test("the first control that asks what if has the focus, whichever it is", async
 test("what would change nothing in a program is not offered", async () => {
   const control = (visit, name) => visit.page.locator(`.sl-if [name=${name}]`).first();
   const offered = async (path) => {
-    const visit = await room.chromium.open(path);
+    const visit = await room.browser.open(path);
     await harness.ready(visit.page);
     await visit.page.locator(".sl-plot").focus();
     await visit.page.keyboard.press("i");
@@ -1237,7 +1261,7 @@ test("what would change nothing in a program is not offered", async () => {
 });
 
 test("a recorded trace is run again with changes, the error of the model said first", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
   await says(visit.page.locator(".sl-notes"), /8 events, 0 dropped/);
@@ -1265,7 +1289,7 @@ test("what could be better in a recording is listed as the command lists it, and
   const path = room.files.write("found.json", RECORDED);
   const { findings } = JSON.parse(await harness.spanlift("analyze", path, "--format", "json"));
   assert.ok(findings.length > 1, "no findings to compare");
-  const visit = await room.chromium.open(await harness.viewed(room.files, "found.html", path));
+  const visit = await room.browser.open(await harness.viewed(room.files, "found.html", path));
   const canvas = await harness.ready(visit.page);
   const panel = visit.page.locator(".sl-advice");
   await says(panel, new RegExp(`^FINDINGS ${findings.length}\\s`));
@@ -1306,7 +1330,7 @@ test("what could be better in a recording is listed as the command lists it, and
 test("a recording where nothing is to be won says so", async () => {
   const one = [call("cudaLaunchKernel", 1000, 4, 1), work("kernel", "scale", 1010, 100, 1)];
   const path = room.files.write("well.json", JSON.stringify({ schemaVersion: 1, traceEvents: one }));
-  const visit = await room.chromium.open(await harness.viewed(room.files, "well.html", path));
+  const visit = await room.browser.open(await harness.viewed(room.files, "well.html", path));
   await harness.ready(visit.page);
   await says(visit.page.locator(".sl-advice"), /^FINDINGS\s+Nothing holds the host or the device for long\.\s+no Python stacks[^]*to record it: torch\.profiler/);
   await visit.close();
@@ -1317,7 +1341,7 @@ test("what is less than the model is off is said to be, and not praised", async 
   const other = work("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1012, 100, 2, 8_000_000);
   Object.assign(other, { tid: 8, args: { ...other.args, stream: 8 } });
   const both = [call("cudaMemcpyAsync", 1000, 4, 1), work("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 1010, 100, 1, 4_000_000), call("cudaMemcpyAsync", 1006, 4, 2), other];
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("two.json", JSON.stringify({ schemaVersion: 1, traceEvents: both }))]);
   await says(visit.page.locator(".sl-notes"), /4 events, 0 dropped/);
@@ -1331,7 +1355,7 @@ test("what is less than the model is off is said to be, and not praised", async 
 });
 
 test("a range of a recorded trace becomes a program to edit, a table, and a search has words", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
   await says(visit.page.locator(".sl-notes"), /8 events, 0 dropped/);
@@ -1376,7 +1400,7 @@ test("a range of a recorded trace becomes a program to edit, a table, and a sear
 });
 
 test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   await harness.ready(visit.page);
   const code = visit.page.locator(".sl-code");
   assert.equal(await code.isVisible(), false);
@@ -1405,7 +1429,7 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
 });
 
 test("what was on screen comes back, and a picture is saved as PNG", async () => {
-  const visit = await room.chromium.open(page);
+  const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const rest = () => new Promise((wake) => setTimeout(wake, 400));

@@ -274,6 +274,29 @@ pub fn content_policy(nonce: &str) -> String {
     )
 }
 
+/// What stands in a browser's tab: a copy below a kernel, in their colours. Without one, browsers ask a served page's place for it.
+const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'>\
+    <path fill='%2356b4e9' d='M0 1h6v2H0z'/><path fill='%230072b2' d='M2 5h6v2H2z'/></svg>\">";
+
+/// The beginning of a document that holds a viewer, within its `<head>`: its policy, its title and its icon.
+///
+/// What follows are styles and `</head>`. The policy is [`content_policy`] of `nonce`.
+///
+/// ```
+/// use spanlift_viewer::page_head;
+/// let page = page_head("copies & kernels", "n") + "<style nonce=\"n\">p{color:red}</style></head><body><p>One.</p></body></html>";
+/// assert!(page.starts_with("<!doctype html>") && page.contains("<title>copies &amp; kernels</title>"));
+/// ```
+pub fn page_head(title: &str, nonce: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n{ICON}\n",
+        content_policy(nonce),
+        escaped(title),
+    )
+}
+
 /// A document whose policy lets run what `assets` makes for its nonce.
 fn document(
     title: &str,
@@ -284,12 +307,9 @@ fn document(
 ) -> String {
     let nonce = word(&[place.as_bytes()]);
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n</head>\n\
-         <body class=\"{class}\"{more}>\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
-        content_policy(&nonce),
-        escaped(title),
+        "{}</head>\n<body class=\"{class}\"{more}>\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n\
+         {}</body>\n</html>\n",
+        page_head(title, &nonce),
         assets(&nonce),
     )
 }
@@ -454,7 +474,7 @@ mod tests {
     #[test]
     fn nothing_is_fetched() {
         // Of a page what is no digits, which may spell anything.
-        let (page, data) = (page(&items()), data(&items()));
+        let (page, data) = (page(&items()).replacen(ICON, "", 1), data(&items()));
         let [module, script] = [base94(VIEWER.module), packed(self::script(&VIEWER).as_bytes())];
         let mut bare = page;
         for digits in [data, module, script] {

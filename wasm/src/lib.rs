@@ -96,8 +96,8 @@ mod slim;
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{
-    carrier_html, content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page,
-    sharing_html, viewer_assets_html,
+    carrier_html, content_policy, figure_html, lesson_assets_html, mount_html, page, page_head, page_with,
+    served_page, sharing_html, viewer_assets_html,
 };
 #[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
 pub use image::images;

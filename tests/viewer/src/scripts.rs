@@ -28,8 +28,10 @@ pub(crate) const NAMES: [&str; 2] = ["page.js", "lessons.js"];
 /// Where their sources lie.
 const FOLDER: &str = "wasm/src/page";
 /// The sources, in their order: the last starts the viewers.
-const SOURCES: [&str; 11] =
-    ["lzma", "parts", "files", "keys", "menu", "perfetto", "tools", "advice", "against", "program", "boot"];
+const SOURCES: [&str; 12] = [
+    "lzma", "parts", "files", "keys", "menu", "perfetto", "paper", "tools", "advice", "against", "program",
+    "boot",
+];
 const LESSONS: &str = "lesson";
 
 /// The scripts by name.

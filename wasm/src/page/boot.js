@@ -65,7 +65,7 @@ else {
       const made = await fed(reading, file) ?? await fed(reading, file);
       postMessage({ made }, [made.buffer]);
     } catch (error) {
-      if (file) postMessage({ error: String(error?.message ?? error) });
+      if (file) postMessage({ error: String(error?.message ?? error), name: error?.name });
     }
   };
   postMessage("ready");

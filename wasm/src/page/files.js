@@ -143,7 +143,7 @@ const prepare = (module) => {
   return ready;
 };
 
-/** A trace as columns, read by a worker; nothing where there can be none. */
+/** A trace as columns, read by a worker; nothing where there can be none, or where it is given no file. */
 const inColumns = async (file, module, tell) => {
   let [worker, timer, part, over] = [null, 0, null, false];
   try {
@@ -165,6 +165,8 @@ const inColumns = async (file, module, tell) => {
         worker.onmessage = ({ data }) => {
           if (data.made) done(data.made);
           else if (data.part) part = data.part;
+          // What is chosen on a page that is a file, WebKit gives to the page alone.
+          else if (data.name === "NotReadableError") done(null);
           else fail(new Error(data.error));
         };
         worker.postMessage({ file, leaves: file.size > LEAVES });

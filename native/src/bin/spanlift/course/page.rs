@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use spanlift_native::lessons::{Act, Cell, Lesson};
 use spanlift_native::tutorial;
-use spanlift_viewer::{content_policy, lesson_assets_html};
+use spanlift_viewer::{lesson_assets_html, page_head};
 
 use super::markdown::{self, escaped};
 
@@ -17,14 +17,11 @@ const OF_THE_KERNEL: [&str; 2] = ["The first cell builds spanlift", "The first c
 /// The page.
 pub(super) fn html(lessons: &[Lesson]) -> String {
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
-         <title>spanlift course</title><style nonce=\"{NONCE}\">{}</style></head>\n<body><header>\
+        "{}<style nonce=\"{NONCE}\">{}</style></head>\n<body><header>\
          <h1>How data moves between a host and its devices</h1>\
          <p>Seven lessons, learned by doing. Everything runs in this page: nothing is installed, nothing is sent anywhere. \
          Change any text and run it again (Shift-Enter does, too).</p><nav>",
-        content_policy(NONCE),
+        page_head("spanlift course", NONCE),
         // Spaces of the file are for its readers.
         CSS.replace(" { ", "{").replace("; ", ";").replace(";}", "}").replace(" }", "}").replace(": ", ":")
     );

@@ -18,7 +18,7 @@ use spanlift_viewer::orders::{self, of_hazard};
 use spanlift_viewer::rows::Shown;
 use spanlift_viewer::svg::svg;
 use spanlift_viewer::{
-    Finding, PageItem, Theme, TimelineOptions, bars_svg, content_policy, mount_html, move_svg, panels_svg,
+    Finding, PageItem, Theme, TimelineOptions, bars_svg, mount_html, move_svg, page_head, panels_svg,
     timeline_svg, viewer_assets_html,
 };
 
@@ -33,15 +33,8 @@ const CSS: &str = include_str!("page.css");
 
 /// The page.
 pub(super) fn html(story: &Story) -> String {
-    let mut page = String::new();
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
-         <title>spanlift tour</title><style nonce=\"{NONCE}\">{CSS}</style></head><body><main>\n",
-        content_policy(NONCE)
-    );
+    let mut page = page_head("spanlift tour", NONCE);
+    let _ = writeln!(page, "<style nonce=\"{NONCE}\">{CSS}</style></head><body><main>");
     opening(story, &mut page);
     overlap(story, &mut page);
     rows(story, &mut page);
