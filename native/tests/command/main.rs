@@ -16,6 +16,7 @@ mod fit;
 mod framework;
 mod hostile;
 mod inputs;
+mod json;
 mod kit;
 mod machines;
 mod matrix;

@@ -42,10 +42,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
         BenchSubject::Transfers(args) => return bench_transfers::run(args, out),
     };
     match report.format {
-        Format::Json => {
-            let array = serde_json::to_string(&figures).map_err(|e| Fail::new(e.to_string()))?;
-            out.line(&array);
-        }
+        Format::Json => out.json(&figures),
         Format::Text => {
             let width = figures.iter().map(|f| f.name.len()).max().unwrap_or(0);
             for Figure { name, value, unit } in &figures {

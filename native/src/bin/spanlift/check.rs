@@ -70,9 +70,11 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         .map_err(|problems| wrong(args, &input::messages(&problems), out))?;
     let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
     match (args.report.format, explained) {
-        (Format::Json, None) => out.line(&with_unreached(report.to_json(&program), &program, &unreached)),
+        (Format::Json, None) => {
+            out.json_text(&with_unreached(report.to_json(&program), &program, &unreached));
+        }
         (Format::Json, Some(relation)) => {
-            out.line(&with_unreached(explore::explained_json(relation, &report), &program, &unreached));
+            out.json_text(&with_unreached(explore::explained_json(relation, &report), &program, &unreached));
         }
         (Format::Text, relation) => {
             text(&program, &report, relation, out);
@@ -163,7 +165,7 @@ fn streamed(args: &CheckArgs, asked: Option<Machine>, out: &mut Out) -> Result<E
     match args.report.format {
         Format::Json => {
             let report = found.report.to_json(&found.program);
-            out.line(&with_unreached(report, &found.program, &found.unreached));
+            out.json_text(&with_unreached(report, &found.program, &found.unreached));
         }
         Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
         Format::Text => {
@@ -247,7 +249,7 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
         Format::Json => {
             // Fields in the order of the other verdicts' objects.
             let errors = serde_json::json!(messages);
-            out.line(&format!("{{\"verdict\":\"error\",\"hazards\":[],\"errors\":{errors}}}"));
+            out.json_text(&format!("{{\"verdict\":\"error\",\"hazards\":[],\"errors\":{errors}}}"));
             Fail::all(&place, messages).first()
         }
     }

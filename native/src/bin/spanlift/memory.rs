@@ -15,7 +15,7 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
     let report = layout.report().map_err(undecided)?;
     let plan = args.to.map(|to| layout.move_to(to)).transpose().map_err(undecided)?;
     match args.report.format {
-        Format::Json => out.line(&report.to_json(plan.as_ref())),
+        Format::Json => out.json_text(&report.to_json(plan.as_ref())),
         Format::Text => {
             let mut tell = |text: String| out.line(say::harmless(&text).trim_end_matches('\n'));
             tell(report.to_string());

@@ -213,6 +213,12 @@ impl Out {
         self.text("\n");
     }
 
+    /// Prints text that is JSON on a line, which stays one at a terminal too: cut between words it would be no JSON.
+    pub(crate) fn json_text(&mut self, text: &str) {
+        self.text(text);
+        self.text("\n");
+    }
+
     /// Prints a value as JSON on a line, without ever holding its text.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) {
         if self.fault.is_none()

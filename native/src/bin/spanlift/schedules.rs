@@ -69,13 +69,10 @@ pub(crate) fn replayed(args: &RunArgs, holds: &Holds, program: &Program, out: &m
             let order: Vec<String> = schedule.ids(&relation).map(|id| id.to_string()).collect();
             let finds: Vec<Value> = finds.iter().map(|find| find_json(program, find)).collect();
             let mode = Mode::from(args.mode).name();
-            out.line(
-                &json!({
-                    "mode": mode, "replay": holds.to_string(), "order": order, "finds": finds,
-                    "trace": args.trace.as_ref().map(|path| path.display().to_string()),
-                })
-                .to_string(),
-            );
+            out.json(&json!({
+                "mode": mode, "replay": holds.to_string(), "order": order, "finds": finds,
+                "trace": args.trace.as_ref().map(|path| path.display().to_string()),
+            }));
         }
         Format::Text => {
             steps(&relation, &schedule, &finds, out);
