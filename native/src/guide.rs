@@ -16,3 +16,6 @@ pub mod operators {}
 
 #[doc = include_str!("../guide/transfers.md")]
 pub mod transfers {}
+
+#[doc = include_str!("../guide/json.md")]
+pub mod json {}

@@ -440,7 +440,7 @@ pub(crate) struct ReportArgs {
 pub(crate) enum Format {
     /// For people
     Text,
-    /// For programs
+    /// For programs: `spanlift man json` has its fields
     Json,
 }
 

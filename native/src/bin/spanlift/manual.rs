@@ -40,6 +40,8 @@ enum Guide {
     Operators,
     /// Moving data from Rust
     Transfers,
+    /// What --format json prints, field by field
+    Json,
 }
 
 impl Guide {
@@ -50,6 +52,7 @@ impl Guide {
             Guide::Traces => include_str!("../../../guide/traces.md"),
             Guide::Operators => include_str!("../../../guide/operators.md"),
             Guide::Transfers => include_str!("../../../guide/transfers.md"),
+            Guide::Json => include_str!("../../../guide/json.md"),
         }
     }
 }
