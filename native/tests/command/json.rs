@@ -314,6 +314,7 @@ const CALLS: &[(&str, i32, Driver, &str)] = &[
     ("run", 0, Software, "run split.txt --on cuda:0"),
     ("run", 0, Absent, "run operator.txt"),
     ("run", 0, Absent, "run no-input.txt"),
+    ("run", 0, Absent, "run overflow.txt"),
     ("run", 0, Software, "run operator.txt --on cuda:0 --trace o.trace.json"),
     ("run --schedules", 0, Absent, "run lesson1.txt --schedules all"),
     ("run --schedules", 0, Absent, "run many.txt --schedules 2"),
@@ -386,6 +387,7 @@ fn inputs(folder: &Path) {
         "operator doubled\nW = diagonal(f64[x=2]@cuda:0, fill(2))\nA = to(cuda:0) -> W -> to(cpu)\n";
     put("no-input.txt", operator);
     put("operator.txt", &operator.replacen('\n', "\ninput [1, -2]\n", 1));
+    put("overflow.txt", &operator.replacen('\n', "\ninput [1e308, -2]\n", 1));
     let tensor = |name: &str, shape: &[u32], strides: &[u32]| json!({"name": name, "storage": "w", "dtype": "f32", "shape": shape, "strides": strides});
     let tensors = [tensor("a", &[32, 32], &[32, 1]), tensor("b", &[32], &[32]), tensor("empty", &[0], &[1])];
     let layout = json!({"storages": [{"id": "w", "device": "cpu", "bytes": 4096}], "tensors": tensors});
