@@ -424,7 +424,8 @@ impl Block {
                 if racing && let Some(certainty) = old.access.conflict(new.access, new.mutation) {
                     found.conflict(&old.access, new.access, certainty);
                 }
-                racing && found.has_room()
+                // Where the list is full, one more shows that it is not complete.
+                racing && (found.has_room() || found.complete)
             });
         }
         for (chain, id) in covered.drain(..) {

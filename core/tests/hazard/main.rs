@@ -7,6 +7,7 @@ mod cases;
 mod each;
 mod explore;
 mod generate;
+mod limits;
 mod misuse;
 mod mutants;
 mod random;

@@ -21,7 +21,7 @@ fn read(ops: &[Value]) -> Program {
     Program::from_json(file.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{file}"))
 }
 
-fn found(ops: &[Value], terms: impl Into<Terms>) -> BTreeSet<Pair> {
+pub(crate) fn found(ops: &[Value], terms: impl Into<Terms>) -> BTreeSet<Pair> {
     let program = read(ops);
     let report = hazard::check(&program, terms).unwrap_or_else(|e| panic!("{e}\n{}", lines(ops)));
     assert!(report.complete);
