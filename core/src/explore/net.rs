@@ -225,7 +225,7 @@ fn runs(span: &Span, limit: usize) -> Option<Vec<(i64, i64)>> {
     for lo in starts {
         let hi = lo.saturating_add(span.elem());
         match runs.last_mut() {
-            Some(last) if lo <= last.1 => last.1 = last.1.max(hi),
+            Some(last) if lo <= last.1 => last.1 = hi,
             _ => runs.push((lo, hi)),
         }
     }

@@ -83,6 +83,7 @@ fn what_is_wrong_is_told_with_the_same_words() {
         "",
         "  \n\n",
         "stream s\nbogus\nsync t\nstream s",
+        "stream s\nstream t oddly\nkernel on t\nsync t",
         "stream s\nrepeat i 3\nsync s{i}\nend",
         "repeat i 3\nrepeat k 2\nstream s{i}x{k}\nend\nend\nsync s2x1\nsync s3x0",
         "repeat i 3\nstream s{i}",

@@ -214,7 +214,12 @@ impl Maker {
                 }
                 1 => json!({"buf": name, "off": self.r.below(4), "dims": [[5, 4]], "elem": self.r.below(3)}),
                 2 => json!({"buf": name, "off": 16 + self.r.below(4), "dims": [[3, -6], [2, 2]], "elem": 1}),
-                3 => json!({"buf": name, "off": self.r.below(20), "dims": [[9, 0]], "elem": 2}),
+                3 => {
+                    // All in one place, or each over half of the one before.
+                    let stride = self.r.below(2);
+                    let off = self.r.below(20 - 8 * stride);
+                    json!({"buf": name, "off": off, "dims": [[9, stride]], "elem": 2})
+                }
                 4 => json!({"buf": name, "off": 0, "len": BLOCK}),
                 _ => {
                     let off = self.r.below(20);
