@@ -3,6 +3,7 @@
 mod ledger;
 mod limits;
 mod mapped;
+mod moved;
 mod rows;
 mod ticks;
 mod times;
