@@ -3,8 +3,8 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, mock};
 use spanlift::op::{
-    Array, Diagonal, Level, Movement, Operator, Simplify, Space, Tile, block_diag, blocks, crop, embed,
-    end_pad, fft, pad, repeat, select, slice, sum_reduce, unblocks,
+    Array, Diagonal, Level, Movement, Operator, Simplify, Space, Tile, block, block_diag, blocks, crop,
+    embed, end_pad, fft, hstack, pad, rename, repeat, select, slice, stack, sum_reduce, unblocks, vstack,
 };
 
 use crate::oracle::C;
@@ -83,6 +83,23 @@ fn an_inverse_is_undone_by_the_operator_itself() {
                 assert_eq!(b.apply(&x).unwrap(), part(a).apply(&x).unwrap(), "{a}");
             }
         }
+    }
+}
+
+/// Parts that can be undone, where their results are added or each of them has the whole input.
+#[test]
+fn what_adds_its_parts_or_repeats_its_input_has_no_inverse() {
+    let weights = Diagonal::new(space(&[("x", 4)], Dtype::F64), [2.0, 4.0, 0.5, 8.0]).unwrap();
+    let part = chain![weights, rename([("x", "y")])].unwrap();
+    let (parts, slot) = (|| [&part, &part], Some(("k", 0)));
+    let beside =
+        [hstack("x", parts()), vstack("y", parts()), stack(None, slot, parts()), stack(slot, None, parts())];
+    for a in beside.map(Result::unwrap) {
+        assert!(a.inverse().is_err(), "{a}");
+    }
+    for a in [block("y", "x", parts()), stack(slot, slot, parts())].map(Result::unwrap) {
+        let x = counted(a.domain());
+        assert_eq!(a.inverse().unwrap().apply(&a.apply(&x).unwrap()).unwrap(), x, "{a}");
     }
 }
 

@@ -67,6 +67,8 @@ fn tags_are_kept() {
             all.extend([-&op, vstack_of(&op), (&op - &op).unwrap(), op.n().pow(2).unwrap()]);
             all.push(stack(Some(("q", 0)), Some(("q", 0)), [op.n(), op.n()]).unwrap_or(op.clone()));
             all.push(block_diag([op.clone(), op.clone()]).unwrap());
+            // Of size 1 by the sum of its parts, and not by itself.
+            all.extend(Operator::scale(C::new(0.6, 0.4), op.domain().clone()));
             all.push(chain![&op, op.n().on(op.codomain().device())].unwrap_or(op));
             for a in all {
                 let m = Matrix::read(&a);
