@@ -121,6 +121,15 @@ fn what_is_wrong_is_told_with_the_same_words() {
     same(b"stream s\n\xff\n", "bytes that are no text");
 }
 
+#[test]
+fn commands_that_name_what_is_not_declared_are_no_program() {
+    let p = Program::from_text("stream s\ndevice d 8\nkernel on s writes d").unwrap();
+    for without in 0..2 {
+        let left = p.commands().iter().enumerate().filter(|(k, _)| *k != without).map(|(_, c)| c.clone());
+        assert!(check_each(p.names(), left, Mode::Typical).is_err(), "{without}");
+    }
+}
+
 /// Loops unroll up to a bound; plain lines do not count towards it.
 #[test]
 fn long_files_with_loops_are_read() {

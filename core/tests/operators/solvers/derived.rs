@@ -102,6 +102,12 @@ fn singular_values_come_in_falling_order_with_their_vectors() {
             assert!(inner.norm() < 1e-9, "{inner}");
         }
     }
+    // Also where they were not waited for.
+    for seed in 0..20 {
+        let found = a.singular_values(7, 1.0, 1, seed).unwrap();
+        assert!(found.is_sorted_by(|a, b| a.value >= b.value), "seed {seed}");
+    }
+    assert!(a.singular_values(2, f64::INFINITY, 10, 1).is_err());
     assert!(a.singular_values(2, 0.0, 10, 1).is_err());
     let nothing = Operator::zero(space.clone(), space);
     assert!(nothing.singular_values(2, 1e-9, 10, 1).unwrap().iter().all(|s| s.value == 0.0));
