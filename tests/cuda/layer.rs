@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use spanlift::machine::{Grade, Machine};
-use spanlift::program::StreamKind;
+use spanlift::memory::Dtype;
+use spanlift::program::{Compute, StreamKind};
 use spanlift_native::cuda::{
-    CudaError, DeviceBlock, Driver, Event, HostBlock, MeasureError, Place, Stream, Timing, measure,
+    Context, CudaError, DeviceBlock, Driver, Event, HostBlock, Kernels, MeasureError, Place, Stream, Timing,
+    measure,
 };
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
@@ -325,5 +327,66 @@ fn idle_memory_is_freed_beside_a_host_function() {
         stream.host_fn(|| std::thread::sleep(std::time::Duration::from_millis(30))).expect("called");
         drop(block);
         stream.synchronize().expect("done");
+    });
+}
+
+/// Memory and modules may be dropped as soon as work is enqueued that needs them, whatever work and whatever memory.
+#[test]
+fn what_work_needs_outlives_it() {
+    type Work = fn(&Context, &Stream, &DeviceBlock, &DeviceBlock) -> Option<Kernels>;
+    let works: [Work; 3] = [
+        |_, stream, block, _| stream.fill((block, 16), 7, 8).map(|()| None).unwrap(),
+        |_, stream, block, other| {
+            stream.copy_device(Place::Device(block, 16), Place::Device(other, 3), 8).map(|()| None).unwrap()
+        },
+        |context, stream, block, other| {
+            let (kernels, formula) = (Kernels::load(context).unwrap(), Compute::affine(Dtype::U8, 3.0, 1.0));
+            kernels.compute(stream, formula, 8, (block, 16), &[(other, 5)]).unwrap();
+            Some(kernels)
+        },
+    ];
+    kit::alone(&crate::everywhere(4), |soft| {
+        let driver = Driver::open().unwrap();
+        let (near, far) = (driver.context(0).unwrap(), driver.context(1).unwrap());
+        let stream = Stream::new(&near, StreamKind::NonBlocking).unwrap();
+        for (work, k) in works.iter().flat_map(|work| (0..4).map(move |k| (work, k))) {
+            let (is_alone, is_kept) = (k & 1 > 0, k & 2 > 0);
+            let block = || match is_alone {
+                true => DeviceBlock::new(&near, 64).unwrap(),
+                false => DeviceBlock::on(&stream, 64).unwrap(),
+            };
+            let (block, other) = (block(), block());
+            stream.fill((&other, 0), 2, 64).unwrap();
+            // The thread has had to do with another device meanwhile.
+            far.synchronize().unwrap();
+            // The end of a module waits for its kernels as well.
+            let code = work(&near, &stream, &block, &other).filter(|_| is_kept);
+            far.synchronize().unwrap();
+            drop((block, other, code));
+        }
+        assert!(soft.report().violations.is_empty());
+    });
+}
+
+/// What is asked of one device is not answered by the one whose context the thread had.
+#[test]
+fn every_device_answers_for_itself() {
+    kit::alone(&[Config::default()], |_| {
+        let driver = Driver::open().unwrap();
+        let contexts = [driver.context(0).unwrap(), driver.context(1).unwrap()];
+        let used = |k: usize| {
+            let memory = contexts[k].memory().unwrap();
+            memory.total - memory.free
+        };
+        let before = [used(0), used(1)];
+        let block = DeviceBlock::new(&contexts[0], 4096).unwrap();
+        for _ in 0..2 {
+            contexts[1].synchronize().unwrap();
+            assert_eq!([used(0), used(1)], [before[0] + 4096, before[1]]);
+            assert_eq!([used(1), used(0)], [before[1], before[0] + 4096]);
+        }
+        contexts[1].fill_now((&block, 0), 3, 4096).unwrap();
+        drop(block);
+        assert_eq!([used(1), used(0)], [before[1], before[0]]);
     });
 }

@@ -191,3 +191,60 @@ impl Function {
         context.answer("cuLaunchKernel", code)
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use spanlift::program::StreamKind;
+    use spanlift_softcuda::{Config, Scheduler, kit};
+
+    use super::super::context::Driver;
+    use super::super::place::Place;
+    use super::*;
+
+    /// Writes the address that it is given to that address.
+    const OWN_ADDRESS: &CStr = c"
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry own_address(.param .u64 at)
+{
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [at];
+    cvta.to.global.u64 %rd2, %rd1;
+    st.global.u64 [%rd2], %rd1;
+    ret;
+}
+";
+
+    /// A kernel's block and module may be dropped as soon as it is launched, by a thread that has had to do with another device since.
+    #[test]
+    fn what_a_kernel_needs_outlives_it() {
+        kit::alone(&[Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(1)].map(Config::under), |soft| {
+            let driver = Driver::open().unwrap();
+            let (near, far) = (driver.context(0).unwrap(), driver.context(1).unwrap());
+            let stream = Stream::new(&near, StreamKind::NonBlocking).unwrap();
+            let home = HostBlock::new(&near, 8).unwrap();
+            for is_brought in [true, false] {
+                let block = DeviceBlock::new(&near, 64).unwrap();
+                let function = Module::load(&near, OWN_ADDRESS).unwrap().function("own_address").unwrap();
+                far.synchronize().unwrap();
+                let (shape, at) = (Shape { grid: 1, block: 1 }, block.address() + 16);
+                // SAFETY: it has this one parameter, and what it writes is inside of the block.
+                unsafe { function.launch(&stream, shape, &[Arg::Device(&block, 16)]) }.unwrap();
+                if is_brought {
+                    let (to, from) = (Place::Host(&home, 0), Place::Device(&block, 16));
+                    // SAFETY: nothing else touches the host's block until the stream is waited for.
+                    unsafe { stream.copy(to, from, 8) }.unwrap();
+                }
+                far.synchronize().unwrap();
+                drop(block);
+                drop(function);
+                stream.synchronize().unwrap();
+                // SAFETY: nothing uses the block any more.
+                assert!(!is_brought || unsafe { home.bytes() } == at.to_le_bytes());
+            }
+            drop(home);
+            assert!(soft.report().violations.is_empty());
+        });
+    }
+}

@@ -275,7 +275,8 @@ impl Engine {
             let function = s.function(function)?;
             let (kernel, device) = (Arc::clone(&function.kernel), s.modules[function.module].device);
             fits(&shape)?;
-            if device != s.streams[stream].device {
+            // A launch is for the current device, on a stream of it.
+            if device != s.streams[stream].device || device != s.device {
                 return Err(Code::INVALID_HANDLE);
             }
             if args.len() != kernel.param_bytes() {
