@@ -353,6 +353,35 @@ fn random_modules_are_moved_with_contents_and_aliasing() {
     }
 }
 
+/// Tensors move one after the other, and into blocks that are there, beside what was written there since.
+#[test]
+fn what_is_there_is_kept_beside_what_comes() {
+    let mut n_there = 0;
+    for seed in 0..60 {
+        let rng = &mut Rng(seed);
+        let (mut map, mut memory, views) = random_map(rng);
+        for step in 0..6 {
+            let to: Device = rng.of(&[host(), cuda(0), cuda(1), mock(2)]);
+            let before = all(&map.layout(), &memory);
+            let some = views.keys().filter(|_| rng.below(2) == 0);
+            let plan = map.move_only(some, to).unwrap();
+            n_there += plan.allocations.iter().filter(|a| a.is_there).count();
+            let run = memory.carry_out(&plan).unwrap();
+            assert!(is_safe(run.trace.program.as_ref().unwrap()), "seed {seed}, step {step}");
+            map.apply(&plan).unwrap();
+            assert_eq!(all(&map.layout(), &memory), before, "seed {seed}, step {step}: contents on {to}");
+            // Those that share elements are told the same.
+            let salt = rng.below(251);
+            for (name, (b, view)) in &views {
+                let byte = |p: i64| (p * (7 + salt) + salt + b.cast_signed() as i64).to_le_bytes()[0];
+                let new: Vec<u8> = positions(view).into_iter().map(byte).collect();
+                memory.write(&map.layout(), name, &new).unwrap();
+            }
+        }
+    }
+    assert!(n_there > 20, "{n_there}");
+}
+
 /// The program of a plan, with bytes of a seed in every block that bytes are taken from.
 fn seeded(plan: &MovePlan) -> (Program, BTreeMap<String, Vec<u8>>) {
     let program = plan::lower(plan).unwrap();

@@ -307,6 +307,31 @@ fn imaging() -> Operator {
     there(&(a.normal() + 0.5 * identity()).unwrap())
 }
 
+/// A wait that is refused is an error, whichever it is: what it was for is not known to be there.
+#[test]
+fn a_wait_that_is_refused_is_told() {
+    kit::alone_unchecked(&[Config { libraries: true, ..Config::default() }], |soft| {
+        let a = imaging();
+        let b = Random(4).array(a.domain());
+        let plan = Solver::cg().iterations(4).check_every(2).plan(&a, &b).unwrap();
+        let run = |faults: Vec<Fault>| {
+            soft.reset(Config { libraries: true, faults, ..Config::default() });
+            let driver = Driver::open_first(&["libcuda.so"]).unwrap();
+            cuda::solve(&plan, &driver, 0).map(drop)
+        };
+        run(Vec::new()).unwrap();
+        let at = "cuStreamSynchronize";
+        let n = soft.report().calls[at];
+        assert!(n > 4, "{n}");
+        for after in 0..u32::try_from(n).unwrap() {
+            let (at, code) = (at.to_owned(), Code(1));
+            let told = run(vec![Fault { at, device: None, after, code, times: 1, sticky: false }]);
+            assert!(told.is_err(), "{after} of {n}");
+            assert!(soft.finish().violations.is_empty(), "{after} of {n}");
+        }
+    });
+}
+
 /// Whatever fails in whichever step: an error in words, the caller's numbers as they were, and where the device is not lost,
 /// the same solver solves it afterwards.
 #[test]
