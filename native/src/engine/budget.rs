@@ -24,10 +24,6 @@ impl Budget {
         Budget { limit, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
-    }
-
     pub(super) fn peak(&self) -> u64 {
         self.lock().peak
     }

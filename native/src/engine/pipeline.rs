@@ -64,6 +64,7 @@ pub struct Limits {
 type Compute<T, U> = dyn Fn(&Stream, &DevBuf<T>, &mut DevBuf<U>) -> Result<(), EngineError> + Send + Sync;
 
 /// Items of one shape on their way through a device.
+///
 /// # Examples
 /// ```
 /// use spanlift_native::engine::{Config, Engine, Limits, Mode, Pipeline};
@@ -88,6 +89,8 @@ pub struct Pipeline<T: Pod, U: Pod> {
     engine: Engine,
     compute: Box<Compute<T, U>>,
     shape: (usize, usize),
+    /// Bytes of an item, which are within the limits.
+    footprint: u64,
     n_slots: usize,
     lanes: Mutex<Lanes<T, U>>,
     /// The thread on which `compute` is being called, with the lanes locked.
@@ -250,6 +253,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
             engine: engine.clone(),
             compute: Box::new(compute),
             shape,
+            footprint,
             n_slots,
             lanes: Mutex::new(Lanes { slots, next: 0 }),
             computing: Mutex::default(),
@@ -304,14 +308,9 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         if len != self.shape.0 {
             return Err(EngineError::Length { from: len, to: self.shape.0 });
         }
-        let needed = bytes::<T>(self.shape.0)?.saturating_add(bytes::<U>(self.shape.1)?);
-        let limit = self.room.pinned.limit();
-        if limit < needed {
-            return Err(EngineError::OverLimit { what: "pinned", needed, limit });
-        }
         self.room.items.take(1);
-        self.room.pinned.take(needed);
-        Ok(Taken { room: &self.room, pinned: needed })
+        self.room.pinned.take(self.footprint);
+        Ok(Taken { room: &self.room, pinned: self.footprint })
     }
 
     fn computing(&self) -> MutexGuard<'_, Option<ThreadId>> {
