@@ -9,7 +9,7 @@ use spanlift::Program;
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Dtype, Layout, View, cpu, cuda};
-use spanlift::program::Op;
+use spanlift::program::{Op, Space};
 use spanlift_native::cuda::{Driver, Recorder};
 use spanlift_native::engine::{Config as EngineConfig, Engine, Mode as Pipes, Planted, Store, Watch};
 use spanlift_softcuda::{Config, Fault, Scheduler, kit};
@@ -105,7 +105,7 @@ fn up(way: Way, n: usize) -> impl Fn(&Engine, &Engine, &[u8]) {
     }
 }
 
-const WAYS: [(&str, Moves); 11] = [
+const WAYS: [(&str, Moves); 12] = [
     ("inline", |here, there, source| up(Way::Inline, 20_000)(here, there, source)),
     ("staged ring and drain", |here, there, source| up(Way::Ring, N)(here, there, source)),
     ("coalesced", |here, _, source| {
@@ -160,6 +160,18 @@ const WAYS: [(&str, Moves); 11] = [
         let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
         here.download_all(&other, &own, &mut back).expect("down");
         assert!(back.concat() == source);
+    }),
+    ("a thread's own stream", |here, _, source| {
+        let own =
+            spanlift_native::cuda::Stream::new(here.context(), spanlift::program::StreamKind::PerThread);
+        let own = own.expect("a stream");
+        let from = here.upload(&own, source).expect("up").share();
+        let copy = here.compact(&own, &from).expect("copied");
+        // Nobody else can wait for that stream, so that the blocks wait for the device.
+        drop(from);
+        let mut back = vec![0; N];
+        here.download(&own, &copy, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, source), 0);
     }),
     ("to another device", |here, there, source| {
         let from = here.upload(here.stream(), source).expect("up");
@@ -218,6 +230,16 @@ fn everything_that_the_engine_issues_is_safe_by_contract() {
             assert_eq!(verdict(&program), Verdict::Safe, "{name}\n{}", program.to_text());
             let n_copies = program.commands().iter().filter(|c| matches!(c.op, Op::Copy(_))).count();
             assert!(n_copies > 0, "{name}");
+            let (mut made, mut freed) = (Vec::new(), Vec::new());
+            for command in program.commands() {
+                match &command.op {
+                    Op::Alloc(alloc) if alloc.space != Space::Pageable => made.push(alloc.buffer),
+                    Op::Free { buffer, .. } => freed.push(*buffer),
+                    _ => {}
+                }
+            }
+            freed.sort_unstable();
+            assert_eq!(made, freed, "{name}: what was allocated is freed, once");
             // It is a program as others are: its file reads as what it was.
             let again = Program::read(program.to_text().as_bytes()).expect("its own text");
             assert_eq!(again.to_json(), program.to_json(), "{name}");
@@ -249,6 +271,10 @@ fn what_the_driver_stages_is_safe_by_contract() {
         drop(here);
         let program = recorder.program();
         assert_eq!(verdict(&program), Verdict::Safe, "{}", program.to_text());
+        // Twice there and home again, each through memory of its own.
+        let n = |is_it: fn(&Op) -> bool| program.commands().iter().filter(|c| is_it(&c.op)).count();
+        assert_eq!(n(|op| matches!(op, Op::Copy(_))), 3);
+        assert_eq!(n(|op| matches!(op, Op::Alloc(alloc) if alloc.space == Space::Pageable)), 3);
     });
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use spanlift::Bytes;
-use spanlift::advise::transfer::Way;
+use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift::memory::{Dtype, Layout, cpu, cuda};
 use spanlift::program::{Compute, StreamKind};
 use spanlift_native::cuda::{Event, Kernels, Stream, Timing};
@@ -293,6 +293,65 @@ fn page_locked_memory_that_is_free_in_another_size_makes_room() {
         let to = engine.alloc(engine.stream(), source.len()).expect("room");
         let (_, to) = engine.h2d(engine.stream(), host, to).expect("up").wait().expect("landed");
         assert!(engine.download_vec(engine.stream(), &to).expect("down") == source);
+    });
+}
+
+/// Before anything is asked of the driver, whichever of the two is longer.
+#[test]
+fn lengths_that_differ_are_refused() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        let (stream, kernels) = (engine.stream(), Kernels::load(engine.context()).expect("loads"));
+        let formula = Compute::affine(Dtype::I16, 1.0, 0.0);
+        let limits = Limits { device_bytes: 1 << 20, pinned_bytes: 1 << 20, in_flight: 1 };
+        let (mode, copying) = (Mode::DedicatedStreams { slots: 1 }, engine.clone());
+        let copy = move |stream: &Stream, x: &_, y: &mut _| copying.copy(stream, x, y);
+        let pipeline = Pipeline::<i16, i16>::new(&engine, mode, limits, (4, 4), copy).expect("opens");
+        for (n, m) in [(4, 5), (5, 4), (0, 4), (4, 0)] {
+            let room = |n| engine.alloc::<i16>(stream, n).expect("room");
+            let pinned = |n| engine.pinned::<i16>(n).expect("pinned");
+            let ((from, mut to), mut host) = ((room(n), room(m)), vec![7i16; m]);
+            let (mut lent_host, mut lent_there) = (pinned(n), room(m));
+            let (own, item, own_host) = ([room(n), room(m)], pinned(m), [pinned(n), pinned(m)]);
+            let ([own_n, own_m], [host_n, host_m]) = (own, own_host);
+            let view = room(n).share();
+            let before = driver.report().calls;
+            let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(8));
+            let told = [
+                engine.upload_into(stream, &vec![1; n], &mut to).err(),
+                engine.upload_with(&request, stream, &vec![1; n], &mut to, Watch::default()).err(),
+                engine.download(stream, &from, &mut host).err(),
+                engine.download_watched(stream, &from, &mut host, Watch::default()).err(),
+                engine.download_all(stream, &[view], &mut [&mut host[..]]).err(),
+                engine.copy(stream, &from, &mut to).err(),
+                engine.copy_all(stream, &[from], std::slice::from_mut(&mut to)).err(),
+                engine.compute(stream, &kernels, formula, &own_n, &mut to).err(),
+                engine.scope(|s| s.h2d(stream, &mut lent_host, &mut lent_there).map(drop)).err(),
+                engine.h2d(stream, host_n, own_m).map(drop).map_err(|refused| refused.error).err(),
+                engine.d2h(stream, own_n, host_m).map(drop).map_err(|refused| refused.error).err(),
+            ];
+            for (k, told) in told.iter().enumerate() {
+                let is_told =
+                    matches!(told, Some(EngineError::Length { from, to }) if (*from, *to) == (n, m));
+                assert!(is_told, "call {k}, {n} and {m}: {told:?}");
+            }
+            if m != 4 {
+                let told = pipeline.submit(item).map(drop).map_err(|refused| refused.error);
+                assert!(matches!(told, Err(EngineError::Length { from, to: 4 }) if from == m), "{told:?}");
+            }
+            let copies = |calls: &BTreeMap<String, u64>| -> u64 {
+                calls
+                    .iter()
+                    .filter(|(call, _)| call.contains("cpy") || call.contains("Launch"))
+                    .map(|c| c.1)
+                    .sum()
+            };
+            assert_eq!(copies(&driver.report().calls), copies(&before));
+            assert_eq!(host, vec![7; m]);
+        }
+        let (own, mut few) = (engine.alloc::<i16>(stream, 4).expect("room").share(), Vec::<Vec<i16>>::new());
+        let told = engine.download_all(stream, &[own], &mut few).err();
+        assert!(matches!(told, Some(EngineError::Length { from: 1, to: 0 })), "{told:?}");
     });
 }
 

@@ -1,5 +1,6 @@
 //! The transfer engine under the software driver: right bytes, no race, typed errors, on schedules that real drivers may take.
 
+mod abroad;
 mod callers;
 mod checked;
 mod draws;

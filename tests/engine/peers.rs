@@ -1,7 +1,8 @@
 //! Elements from one device to another: what comes after the copy, and what becomes of one that the driver makes hard.
 
-use spanlift::program::StreamKind;
-use spanlift_native::cuda::{Driver, Stream};
+use spanlift::memory::Dtype;
+use spanlift::program::{Compute, StreamKind};
+use spanlift_native::cuda::{Driver, Kernels, Stream};
 use spanlift_native::engine::{Config as EngineConfig, DevBuf, Engine, EngineError};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
@@ -155,26 +156,60 @@ fn a_block_does_not_keep_the_events_of_all_that_it_was_brought() {
     });
 }
 
-type Home = fn(&Engine, DevBuf<u8>) -> Result<Vec<u8>, EngineError>;
+/// The other device is lost while it is told what is to come: the call says so.
+#[test]
+fn a_device_that_is_lost_on_the_way_there_is_told() {
+    kit::alone_unchecked(&pairs(&[Scheduler::Lazy]), |driver| {
+        let base = Config::from_environment().expect("a configuration");
+        let mut n_lost = 0;
+        for at in ["cuEventRecord", "cuStreamWaitEvent"] {
+            for after in 0.. {
+                let (at, code) = (at.to_owned(), Code(719));
+                let fault = Fault { at, device: Some(1), after, code, times: 1, sticky: true };
+                driver.reset(Config { faults: vec![fault], ..base.clone() });
+                let cuda = Driver::open_first(&["libcuda.so"]).expect("a driver");
+                let [here, there] = [0, 1].map(|k| Engine::on(&cuda, k, with_slots(1, 4096)));
+                let (here, Ok(there)) = (here.expect("nothing fails on this device"), there) else {
+                    continue;
+                };
+                let up = here.upload(here.stream(), &bytes(9000, 1)).expect("up");
+                let across = here.to_device(&there, here.stream(), there.stream(), &up).map(drop);
+                // Where it is itself writing the other's memory, that device's error is one of its own work.
+                assert!(base.peers || here.lost().is_none(), "{after}: {across:?}");
+                if there.lost().or(here.lost()).is_none() {
+                    across.expect("nothing failed");
+                    break;
+                }
+                assert!(matches!(across, Err(EngineError::ContextLost(_))), "{after}: {across:?}");
+                n_lost += 1;
+                drop((up, here, there));
+                assert_eq!(driver.finish().violations, [], "{after}");
+            }
+        }
+        assert!(n_lost > 1, "{n_lost}");
+    });
+}
+
+type Home = fn(&Engine, &Engine, DevBuf<u8>) -> Result<Vec<u8>, EngineError>;
 
 /// The source's device is lost in any piece of its work: the other one, which has no error of its own, does not hand out what never
 /// came as if it had, however it goes home, and goes on.
 #[test]
 fn what_never_came_is_told_by_whoever_brings_it_home() {
-    let configs = [true, false].map(|peers| Config { peers, ..Config::default() });
+    let configs = [true, false].map(|peers| Config { peers, devices: 3, ..Config::default() });
     kit::alone_unchecked(&configs, |driver| {
         let (base, source) = (Config::from_environment().expect("a configuration"), bytes(20_000, 1));
-        let ways: [Home; 4] = [
-            |there, across| there.download_vec(there.stream(), &across),
-            |there, across| {
+        let ways: [Home; 7] = [
+            |there, _, across| there.download_vec(there.stream(), &across),
+            |there, _, across| {
                 let (_, home) = there.d2h(there.stream(), across, there.pinned(20_000)?)?.wait()?;
                 Ok(home.to_vec())
             },
-            |there, across| {
+            |there, _, across| {
                 let own = there.compact(there.stream(), &across.share())?;
                 there.download_vec(there.stream(), &own)
             },
-            |there, across| {
+            |there, _, across| {
                 let across = across.share();
                 let parts = [0..5000, 5000..9000, 9000..14_000, 14_000..20_000];
                 let views = parts.map(|part| across.part(part).expect("inside"));
@@ -184,6 +219,22 @@ fn what_never_came_is_told_by_whoever_brings_it_home() {
                 there.download_all(there.stream(), &order, &mut home)?;
                 Ok([1, 0, 3, 2].map(|k| std::mem::take(&mut home[k])).concat())
             },
+            // What was made of it, or is somewhere else by now, came no more than it did.
+            |there, _, across| {
+                let kernels = Kernels::load(there.context())?;
+                let mut same = there.alloc(there.stream(), across.len())?;
+                let formula = Compute::affine(Dtype::U8, 1.0, 0.0);
+                there.compute(there.stream(), &kernels, formula, &across, &mut same)?;
+                there.download_vec(there.stream(), &same)
+            },
+            |there, third, across| {
+                let onward = there.to_device(third, there.stream(), third.stream(), &across)?;
+                third.download_vec(third.stream(), &onward)
+            },
+            |there, _, across| {
+                let near = there.to_device(there, there.stream(), there.stream(), &across)?;
+                there.download_vec(there.stream(), &near)
+            },
         ];
         for (k, way) in ways.iter().enumerate() {
             let mut n_told = 0;
@@ -192,13 +243,13 @@ fn what_never_came_is_told_by_whoever_brings_it_home() {
                 let fault = Fault { at, device: Some(0), after, code, times: 1, sticky: true };
                 driver.reset(Config { faults: vec![fault], ..base.clone() });
                 let cuda = Driver::open_first(&["libcuda.so"]).expect("a driver");
-                let [here, there] =
-                    [0, 1].map(|ordinal| Engine::on(&cuda, ordinal, with_slots(1, 4096)).expect("opens"));
+                let [here, there, third] =
+                    [0, 1, 2].map(|k| Engine::on(&cuda, k, with_slots(1, 4096)).expect("opens"));
                 let across = here
                     .upload(here.stream(), &source)
                     .and_then(|up| here.to_device(&there, here.stream(), there.stream(), &up));
                 let is_across = across.is_ok();
-                match across.and_then(|across| way(&there, across)) {
+                match across.and_then(|across| way(&there, &third, across)) {
                     Ok(home) => assert_eq!(
                         n_wrong(&home, &source),
                         0,
@@ -212,7 +263,7 @@ fn what_never_came_is_told_by_whoever_brings_it_home() {
                 }
                 crate::faults::is_usable(&there, 20_000).expect("it goes on");
                 let is_over = crate::faults::is_usable(&here, 20_000).is_ok();
-                drop((here, there));
+                drop((here, there, third));
                 assert_eq!(driver.finish().violations, [], "way {k}, copy {after}");
                 if is_over {
                     break;

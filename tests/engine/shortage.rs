@@ -2,9 +2,12 @@
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Request, Route};
 use spanlift_native::cuda::{Driver, MeasureError, measure};
-use spanlift_native::engine::{Engine, EngineError};
+use spanlift_native::engine::{Engine, EngineError, Watch};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
 use crate::{bytes, config, engine, n_wrong};
@@ -56,6 +59,57 @@ fn staging_takes_little_however_large_the_transfer() {
             there.download(there.stream(), &across, &mut back).expect("down");
             assert_eq!(n_wrong(&back, &source), 0);
         });
+    });
+}
+
+/// Any of the pieces that the driver stages is refused, or not wanted any more: the transfer ends there, and says so.
+#[test]
+fn what_is_staged_ends_with_the_piece_that_is_refused() {
+    let fault = |at: &str, after, code, times| Fault {
+        at: at.to_owned(),
+        device: None,
+        after,
+        code: Code(code),
+        times,
+        sticky: false,
+    };
+    kit::alone(&[Config::default()], |driver| {
+        let no_pages = fault("cuMemHostAlloc", 0, 2, 1000);
+        let source = bytes(9 * MIB, 1);
+        let staged = |faults: Vec<Fault>| {
+            driver.reset(Config { faults, ..Config::default() });
+            let cuda = Driver::open_first(&["libcuda.so"]).expect("the software driver is loaded");
+            Engine::on(&cuda, 0, config()).expect("opens")
+        };
+        let n_calls = |call: &str| driver.report().calls.get(call).copied().unwrap_or(0);
+        for (at, after) in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"]
+            .iter()
+            .flat_map(|at| (0..3).map(move |k| (*at, k)))
+        {
+            let engine = staged(vec![no_pages.clone(), fault(at, after, 1, 1)]);
+            let told = engine.upload(engine.stream(), &source).and_then(|there| {
+                let mut back = vec![0; source.len()];
+                engine.download(engine.stream(), &there, &mut back)
+            });
+            let error = told.expect_err("it is told");
+            assert!(crate::faults::is_it(&error, at, 1), "{at}, {after}: {error}");
+            assert_eq!(n_calls(at), u64::from(after) + 1, "{at}");
+        }
+        // Stopped where it tells of the first piece.
+        let cancel = AtomicBool::new(false);
+        let told = |_: usize, _: usize| cancel.store(true, Ordering::Relaxed);
+        let watch = Watch { progress: Some(&told), cancel: Some(&cancel) };
+        let engine = staged(vec![no_pages]);
+        let mut there = engine.alloc(engine.stream(), source.len()).expect("room");
+        let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+        let stopped = engine.upload_with(&request, engine.stream(), &source, &mut there, watch);
+        assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+        assert_eq!(n_calls("cuMemcpyHtoDAsync_v2"), 1);
+        cancel.store(false, Ordering::Relaxed);
+        let mut back = vec![0; source.len()];
+        let stopped = engine.download_watched(engine.stream(), &there, &mut back, watch);
+        assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+        assert_eq!(n_calls("cuMemcpyDtoHAsync_v2"), 2);
     });
 }
 

@@ -516,3 +516,22 @@ fn a_transfer_from_inside_of_another_is_refused() {
         engine.upload_into(stream, &source, &mut there).expect("up");
     });
 }
+
+/// What is known by its elements has as many on each way, whatever bytes they have.
+#[test]
+fn lists_of_wide_elements_have_as_many() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let tensors: Vec<Vec<u64>> =
+            (0..9).map(|k| (0..7 * k).map(|x| x * 0x1_0000_0001 + k).collect()).collect();
+        let up = engine.upload_all(stream, &tensors).expect("up");
+        let own = engine.compact_all(stream, &up).expect("copied");
+        for views in [&up, &own] {
+            assert!(views.iter().zip(&tensors).all(|(view, tensor)| view.len() == tensor.len()));
+            let mut back: Vec<Vec<u64>> = tensors.iter().map(|tensor| vec![0; tensor.len()]).collect();
+            engine.download_all(stream, views, &mut back).expect("down");
+            assert!(back == tensors);
+        }
+    });
+}
