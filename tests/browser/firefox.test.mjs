@@ -70,11 +70,13 @@ test("a memory snapshot is shown over time", { skip }, async () => {
   await visit.close();
 });
 
-test("a lesson's cell runs and is judged", { skip }, async () => {
+test("a lesson's cell runs, and the page is no wider than a narrow window", { skip }, async () => {
   const path = join(room.files.folder, "course.html");
   await harness.spanlift("course", "-o", path);
   const html = harness.withFreshViewer(readFileSync(path, "utf8"), harness.viewer("course"));
-  const visit = await room.browser.open(room.files.write("course.html", html));
+  const visit = await room.browser.open(room.files.write("course.html", html), { width: 320 });
+  const wide = await visit.page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 320, `${wide} pixels wide in a window of 320`);
   await visit.page.locator("body[data-ready]").waitFor();
   const cell = visit.page.locator(".cell[data-verb]").first();
   await cell.locator("> .bar .run").click();

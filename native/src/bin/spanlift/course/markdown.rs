@@ -18,7 +18,13 @@ pub(super) fn html(source: &str, link: &dyn Fn(&str) -> Option<String>) -> Strin
     let events = parser.flat_map(|event| {
         let (first, second) = match event {
             Event::InlineMath(formula) => (Some(Event::InlineHtml(tex::math(&formula, false).into())), None),
-            Event::DisplayMath(formula) => (Some(Event::Html(tex::math(&formula, true).into())), None),
+            // Around it, since Firefox scrolls no formula by itself.
+            Event::DisplayMath(formula) => (
+                Some(Event::Html(
+                    format!("<span class=\"wide\">{}</span>", tex::math(&formula, true)).into(),
+                )),
+                None,
+            ),
             Event::Html(text) | Event::InlineHtml(text) => (Some(Event::Text(text)), None),
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 let to = link(&dest_url);
@@ -70,6 +76,10 @@ mod tests {
         check(
             "a <b>c</b> $n_k$",
             "<p>a &lt;b&gt;c&lt;/b&gt; <math><mrow><msub><mi>n</mi><mi>k</mi></msub></mrow></math></p>",
+        );
+        check(
+            "$$n$$",
+            "<p><span class=\"wide\"><math display=\"block\"><mrow><mi>n</mi></mrow></math></span></p>",
         );
         check("cost $5 and *", "<p>cost $5 and *</p>");
         check("", "");
