@@ -429,6 +429,8 @@ test("light, dark, and the other one at a key", async () => {
     await harness.eventually(async () => (await harness.pixels(canvas, ground[other], 1)) > 10_000, `${other} did not come`);
     await visit.page.emulateMedia({ colorScheme });
     assert.equal(await visit.page.locator("main.spanlift").getAttribute("data-theme"), other);
+    // Menus, fields and scroll bars, which the browser draws, go with it.
+    assert.equal(await visit.page.locator(".sl-lines").evaluate((lines) => getComputedStyle(lines).colorScheme), other);
     await visit.close();
   }
 });
