@@ -162,9 +162,12 @@ fn every_file_of_the_tour_opens() {
 #[test]
 fn a_wrong_call_leaves_nothing_behind() {
     let folder = folder("wrong-tour");
-    for args in
-        [&["tour", "--machine", "no-such"][..], &["tour", "--on", "cuda:0"], &["tour", "-o", "file/below"]]
-    {
+    for args in [
+        &["tour", "--machine", "no-such"][..],
+        &["tour", "--on", "cuda:0"],
+        &["tour", "-o", "file/below"],
+        &["tour", "-o", "my.html"],
+    ] {
         std::fs::write(folder.join("file"), "").unwrap();
         let ran = spanlift(&folder, args);
         assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{args:?}: {ran:?}");

@@ -22,6 +22,11 @@ use device::OnDevice;
 use story::Story;
 
 pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
+    // Where other commands take a page's name.
+    if output::ends_in(&args.out, "html") && !args.out.is_dir() {
+        let words = "-o names a folder here, into which tour.html goes with its traces and programs";
+        return Err(Fail::at(&args.out.display().to_string(), words));
+    }
     // Why there is no device is the first thing to know.
     let device = match args.on {
         On::Sim => None,
