@@ -1,20 +1,35 @@
-// What a person does in the page, once in Firefox: that another engine reads, paints, searches, measures, edits and saves as Chromium does,
-// where every detail is tested. Skipped, with a line, where there is no Firefox.
+// What a person does in the page, once in Firefox: that another engine reads, paints, searches, selects and edits as Chromium does,
+// where every detail is tested. Skipped, with a line, where there is no Firefox, or it does not start.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import * as harness from "./harness.mjs";
 
 const FIREFOX = process.env.SPANLIFT_FIREFOX ?? "/usr/bin/firefox-esr";
-const skip = existsSync(FIREFOX) ? false : `no ${FIREFOX}: apt-get install firefox-esr`;
-const room = skip ? null : harness.room("firefox");
+/** Why it is not tested here. */
+let why = existsSync(FIREFOX) ? null : `no ${FIREFOX}: apt-get install firefox-esr`;
+const room = {};
+before(async () => {
+  if (why) return;
+  try {
+    room.browser = await harness.browser("firefox");
+    room.files = harness.scratch();
+  } catch (error) {
+    why = `Firefox does not start here: ${String(error.message).split("\n")[0]}`;
+  }
+});
+after(async () => {
+  await room.browser?.close();
+  room.files?.remove();
+});
+const tested = (name, act) => test(name, async (context) => (why ? context.skip(why) : act()));
 
 const says = (locator, pattern) => harness.eventually(async () => pattern.test(await harness.words(locator)), String(pattern));
 const event = (name, tid, ts, dur, args = {}) => ({ ph: "X", cat: "kernel", name, pid: 0, tid, ts, dur, args: { device: 0, stream: tid, correlation: ts, ...args } });
 
-test("a program is shown, its race found, a change tried and the text edited", { skip }, async () => {
+tested("a program is shown, its race found, a change tried and the text edited", async () => {
   const made = await harness.viewed(room.files, "race.html", room.files.write("race.txt", harness.RACE));
   const visit = await room.browser.open(made);
   const canvas = await harness.ready(visit.page);
@@ -38,7 +53,7 @@ test("a program is shown, its race found, a change tried and the text edited", {
   await visit.close();
 });
 
-test("a large trace is read by a worker, searched and measured", { skip }, async () => {
+tested("a large trace is read by a worker, searched and measured", async () => {
   const page = await harness.viewed(room.files, "small.html", room.files.write("small.json", JSON.stringify({ traceEvents: [event("one", 7, 0, 5)] })));
   const visit = await room.browser.open(page);
   await harness.ready(visit.page);
@@ -58,7 +73,7 @@ test("a large trace is read by a worker, searched and measured", { skip }, async
   await visit.close();
 });
 
-test("a memory snapshot is shown over time", { skip }, async () => {
+tested("a memory snapshot is shown over time", async () => {
   const page = await harness.viewed(room.files, "snapshot.html", join(harness.ROOT, "notebooks/data/training.pickle"));
   const visit = await room.browser.open(page);
   const canvas = await harness.ready(visit.page);
@@ -70,7 +85,7 @@ test("a memory snapshot is shown over time", { skip }, async () => {
   await visit.close();
 });
 
-test("a lesson's cell runs, and the page is no wider than a narrow window", { skip }, async () => {
+tested("a lesson's cell runs, and the page is no wider than a narrow window", async () => {
   const path = join(room.files.folder, "course.html");
   await harness.spanlift("course", "-o", path);
   const html = harness.withFreshViewer(readFileSync(path, "utf8"), harness.viewer("course"));
