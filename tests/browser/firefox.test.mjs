@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import * as harness from "./harness.mjs";
 
-const FIREFOX = process.env.SPANLIFT_FIREFOX ?? "/usr/bin/firefox-esr";
+const { FIREFOX } = harness;
 /** Why it is not tested here. */
 let why = existsSync(FIREFOX) ? null : `no ${FIREFOX}: apt-get install firefox-esr`;
 const room = {};

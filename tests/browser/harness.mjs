@@ -15,7 +15,7 @@ import { promisify } from "node:util";
 import { gunzipSync, gzipSync } from "node:zlib";
 
 const CHROMIUM = process.env.SPANLIFT_CHROMIUM ?? "/usr/bin/chromium";
-const FIREFOX = process.env.SPANLIFT_FIREFOX ?? "/usr/bin/firefox-esr";
+export const FIREFOX = process.env.SPANLIFT_FIREFOX ?? "/usr/bin/firefox-esr";
 /** The engine of tests that name none: most pass in Firefox too, but for touch, media, downloads and the words of the engine itself. */
 const ENGINE = process.env.SPANLIFT_ENGINE ?? "chromium";
 const FLAGS = [
@@ -79,11 +79,11 @@ export async function browser(engine = ENGINE) {
 }
 
 /** A folder and a browser for the tests of one file, from before its first one until after its last. */
-export function room(engine) {
+export function room() {
   const room = {};
   before(async () => {
     room.files = scratch();
-    room.browser = await browser(engine);
+    room.browser = await browser();
   });
   after(async () => {
     await room.browser?.close();

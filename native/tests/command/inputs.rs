@@ -275,11 +275,16 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
         assert_eq!((ran.code, ran.err), (2, format!("error: headless: {told}\n")), "{command}");
         assert_eq!(spanlift(&folder, &[command, "headed"]).err, "", "{command}");
     }
-    for (text, line) in [("n = 4MiB\ncopy d <- x on s\n", 1), ("stream s\npageable x 8\nwrite x = (4)\n", 3)]
-    {
+    for (text, place) in [
+        ("n = 4MiB\ncopy d <- x on s\n", "line 1: "),
+        ("stream s\npageable x 8\nwrite x = (4)\n", "line 3: "),
+        (" #a = to(b)\nstream\n", "line 2: "),
+        // A name may hold anything.
+        ("{\"ops\":[{\"op\":\"kernel\",\"name\":\"n=f(x)\"", "byte "),
+    ] {
         std::fs::write(folder.join("words"), text).unwrap();
         let ran = spanlift(&folder, &["check", "words"]);
-        assert!(ran.err.starts_with(&format!("error: words: line {line}: ")), "{}", ran.err);
+        assert!(ran.err.starts_with(&format!("error: words: {place}")), "{}", ran.err);
         assert!(!ran.err.contains("operator"), "{}", ran.err);
     }
     // A file that is checked as it is read says the same.

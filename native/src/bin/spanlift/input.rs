@@ -141,9 +141,10 @@ pub(crate) fn messages(problems: &Problems) -> Vec<String> {
 /// The line of a text that gives an operator a name, `A = to(cpu) -> W`, which no command of a program looks like.
 fn named_operator(bytes: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(bytes).ok()?;
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     let names = |line: &str| {
-        let named = line.split_once('=').filter(|(name, _)| name.split_whitespace().count() == 1);
-        !line.starts_with('#') && named.is_some_and(|(_, of)| of.contains('(') || of.contains("->"))
+        let named = line.split_once('=').filter(|(name, _)| is_name(name.trim()));
+        named.is_some_and(|(_, of)| of.contains('(') || of.contains("->"))
     };
     text.lines().position(names).map(|at| at + 1)
 }
