@@ -21,6 +21,7 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::alike;
 use crate::inputs::{self, sha256};
+use crate::locals;
 use crate::scripts::{self, Minifier};
 use crate::slim::slim_script;
 use crate::split;
@@ -117,7 +118,8 @@ fn make(wasm: &Path, pair: &Pair, minifier: &Minifier) -> Result<Made> {
     let (glue, names) = terse(&of_parts(&plain(&slim_script(&glue)))?);
     let glue = minifier.glue(&glue)?.into_bytes();
     let parts = split::split(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?)?;
-    let [first, second] = [parts.first, parts.second].map(|part| alike::beside(&part, &names));
+    let [first, second] =
+        [parts.first, parts.second].map(|part| alike::beside(&locals::by_use(&part)?, &names));
     let (first, second) = (first?, second?);
     let packed = lzma(&joined(&first, &second)?)?;
     let sizes = format!(

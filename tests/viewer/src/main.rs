@@ -13,6 +13,7 @@
 mod alike;
 mod dist;
 mod inputs;
+mod locals;
 mod scripts;
 #[path = "../../../wasm/src/slim.rs"]
 mod slim;
