@@ -226,7 +226,7 @@ export const selection = (frame, selector = "[data-selection]") => words(frame.l
 const COMMITTED = join(ROOT, "wasm/dist");
 /** What the page's script unpacks its module with and starts it. */
 export const UNPACKING = ["digits", "lzma", "parts"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
-export const { digits, nines, unlzma } = new Function(`${UNPACKING}; return { digits, nines, unlzma };`)();
+export const { digits, fives, unlzma } = new Function(`${UNPACKING}; return { digits, fives, unlzma };`)();
 
 const PRINTED = Array.from({ length: 95 }, (_, k) => String.fromCharCode(32 + k));
 const ZERO = PRINTED.find((digit) => digits(digit.repeat(16)).every((byte) => byte === 0));
@@ -243,17 +243,18 @@ export const written = (bytes) => {
   };
   return (bits.match(/.{1,13}/g) ?? []).map(two).join("");
 };
-/** The digits of elements, by their worth. */
-const OF_NINES = PRINTED.filter((digit) => digit !== "<");
-/** Bytes as the element of a page holds them, by a way of their own: nine are a number. */
-export const writtenInNines = (bytes) => {
-  const eleven = (_, k) => {
-    let number = BigInt(`0x${Buffer.concat([bytes.subarray(9 * k, 9 * k + 9), Buffer.alloc(9)]).toString("hex", 0, 9)}`);
-    const text = [];
-    for (let n = 0; n < 11; n += 1) [text[10 - n], number] = [OF_NINES[Number(number % 94n)], number / 94n];
-    return text.join("");
-  };
-  return Array.from({ length: Math.ceil(bytes.length / 9) }, eleven).join("");
+/** What elements write for each number of twenty bits, in a way of their own: all that three bytes can be, in one order. */
+const TWENTY = (() => {
+  const digits = PRINTED.filter((digit) => digit !== "<");
+  const three = digits.flatMap((a) => digits.flatMap((b) => digits.map((c) => a + b + c)));
+  const letters = Array.from({ length: 1160 }, (_, k) => String.fromCodePoint(160 + k));
+  return three.concat(letters.flatMap((letter) => [...digits.map((digit) => digit + letter), ...digits.map((digit) => letter + digit)]));
+})();
+/** Bytes as the element of a page holds them. */
+export const writtenInSixes = (bytes) => {
+  const hex = Buffer.from(bytes).toString("hex");
+  const filled = hex + "0".repeat((10 - (hex.length % 10)) % 10);
+  return (filled.match(/.{5}/g) ?? []).map((five) => TWENTY[Number.parseInt(five, 16)]).join("");
 };
 /** Data, or a script, as a page holds it: as many bytes as its digits stand for, by a comment of gzip's. */
 export const packedData = (data) => {
@@ -274,8 +275,8 @@ const dist = (folder, pair) => {
     const [glue, page] = [path, join(folder, pair === "course" ? "lessons" : "page")].map((name) => readFileSync(`${name}.js`, "utf8"));
     const packed = readFileSync(`${path}.wasm.lzma`);
     // As frames hold it, and as elements do.
-    const [module, inNines] = [written(packed), writtenInNines(packed)];
-    pairs.set(path, { name: pair, glue, script: glue + page, module, inNines });
+    const [module, inSixes] = [written(packed), writtenInSixes(packed)];
+    pairs.set(path, { name: pair, glue, script: glue + page, module, inSixes });
   }
   return pairs.get(path);
 };
@@ -331,7 +332,7 @@ export const holdsCommittedViewer = (html) => committedPair(html) !== undefined;
 
 /** The pair whose committed module a page holds: that with the algebra where the page has operators. */
 const committedPair = (html) =>
-  ["viewer", "operators"].find((pair) => [dist(COMMITTED, pair).module, dist(COMMITTED, pair).inNines].some((held) => html.includes(held)));
+  ["viewer", "operators"].find((pair) => [dist(COMMITTED, pair).module, dist(COMMITTED, pair).inSixes].some((held) => html.includes(held)));
 
 /** The page of `spanlift view` over these arguments, with the viewer as built now; gives its path. */
 export async function viewed(files, name, ...args) {
@@ -357,6 +358,6 @@ export function withFreshViewer(html, fresh = viewer(committedPair(html)), commi
     return before + packedData(fresh.script);
   });
   holds(scripts, `${fresh.name}.js`);
-  holds(page.includes(committed.module) || page.includes(committed.inNines), `${fresh.name}.wasm.lzma`);
-  return page.replaceAll(committed.module, () => fresh.module).replaceAll(committed.inNines, () => fresh.inNines);
+  holds(page.includes(committed.module) || page.includes(committed.inSixes), `${fresh.name}.wasm.lzma`);
+  return page.replaceAll(committed.module, () => fresh.module).replaceAll(committed.inSixes, () => fresh.inSixes);
 }

@@ -96,11 +96,14 @@ test("the page's script unpacks what was packed", () => {
   for (const pair of ["viewer", "course", "operators"]) {
     harness.parts(harness.viewer(pair)).forEach((part, k) => assert.ok(WebAssembly.validate(part), `part ${k} of ${pair} is no module`));
   }
-  for (const n of [0, 1, 8, 9, 10, 4096]) {
+  for (const n of [0, 1, 4, 5, 6, 4096]) {
     const bytes = Buffer.from(Array.from({ length: n }, (_, k) => (k % 11 ? (k * k * 37) % 256 : 255)));
-    const held = harness.nines(harness.writtenInNines(bytes));
-    assert.ok(bytes.equals(held.subarray(0, n)) && held.subarray(n).every((byte) => byte === 0) && held.length < n + 9, `${n} bytes`);
+    const held = harness.fives(harness.writtenInSixes(bytes));
+    assert.ok(bytes.equals(held.subarray(0, n)) && held.subarray(n).every((byte) => byte === 0) && held.length < n + 5, `${n} bytes`);
   }
+  // Every number of twenty bits, in either half.
+  const numbers = Buffer.from(Array.from({ length: 1 << 20 }, (_, n) => n.toString(16).padStart(5, "0") + (0xfffff - n).toString(16).padStart(5, "0")).join(""), "hex");
+  assert.ok(numbers.equals(harness.fives(harness.writtenInSixes(numbers))));
   const sevens = { module: harness.written(Buffer.from(SEVENS, "base64")) };
   assert.deepEqual([...harness.unpacked(sevens)], Array.from({ length: 1000 }, () => 7));
   // However it is asked for, it is the same.
@@ -109,14 +112,14 @@ test("the page's script unpacks what was packed", () => {
 });
 
 test("a fresh viewer takes the committed one's place, however the page is quoted", () => {
-  const old = { name: "viewer", script: "let a = 1;", module: "b2xk", inNines: "<<nine" };
-  const now = { name: "viewer", script: "let a = '$&';", module: "bm$&3", inNines: "<<n$&e" };
+  const old = { name: "viewer", script: "let a = 1;", module: "b2xk", inSixes: "<<six" };
+  const now = { name: "viewer", script: "let a = '$&';", module: "bm$&3", inSixes: "<<s$&x" };
   const packed = ({ script }) => harness.packedData(script);
   for (const quote of ['"', '\\"', "&quot;", "&amp;quot;"]) {
-    const page = (pair) => `<script data-script=${quote}${packed(pair)}${quote}>${pair.module} ${pair.module} ${pair.inNines}</script>`;
+    const page = (pair) => `<script data-script=${quote}${packed(pair)}${quote}>${pair.module} ${pair.module} ${pair.inSixes}</script>`;
     assert.equal(harness.withFreshViewer(page(old), now, old), page(now));
     assert.throws(() => harness.withFreshViewer(page(now), now, old), /does not hold the committed viewer\.js/);
-    const other = { ...old, module: "b3Ro", inNines: "<<nice" };
+    const other = { ...old, module: "b3Ro", inSixes: "<<sax" };
     assert.throws(() => harness.withFreshViewer(page(other), now, old), /does not hold the committed viewer\.wasm\.lzma/);
   }
   assert.throws(() => harness.withFreshViewer("b2xk", now, old), /does not hold the committed viewer\.js/);

@@ -161,10 +161,12 @@ test("a worker that reads a large trace with a program brings the second part fo
 /** A page whose module is damaged where `part` of it is behind, be it in bytes. */
 const damaged = (path, part) => {
   const html = readFileSync(path, "utf8");
-  const { inNines } = harness.viewer();
-  const at = 11 * Math.floor(part > 1 ? part / 9 : (inNines.length * part) / 11);
-  assert.ok(html.includes(inNines));
-  return room.files.write("damaged.html", html.replace(inNines, () => `${inNines.slice(0, at)}${"~".repeat(11)}${inNines.slice(at + 11)}`));
+  const pair = harness.viewer();
+  const bytes = Buffer.from(harness.packed(pair));
+  const at = Math.floor(part > 1 ? part : bytes.length * part);
+  bytes.fill(0xa5, at, at + 9);
+  assert.ok(html.includes(pair.inSixes));
+  return room.files.write("damaged.html", html.replace(pair.inSixes, () => harness.writtenInSixes(bytes)));
 };
 const DAMAGED = /a part of this page is damaged, or this browser refuses it: [^\n]+$/m;
 

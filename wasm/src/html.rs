@@ -164,7 +164,8 @@ pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32
     )
 }
 
-/// Style, module and script for every [`mount_html`] of a page, to stand once behind the last of them.
+/// Style, module and script for every [`mount_html`] of a page, to stand once behind the last of them. The page has to be UTF-8 and
+/// to say so.
 ///
 /// `nonce` is that of the page's policy ([`content_policy`]), or empty where the page has none.
 pub fn viewer_assets_html(nonce: &str) -> String {
@@ -180,7 +181,7 @@ pub fn lesson_assets_html(nonce: &str) -> String {
 fn assets(nonce: &str, pair: &Pair) -> String {
     let script = format!(" data-script=\"{}\"", packed(script(pair).as_bytes()));
     style(nonce, "")
-        + &module(" data-nines", &base94(pair.module))
+        + &module(" data-sixes", &sixes(pair.module))
         + &loader(nonce, &script, &[DIGITS, LOADER])
 }
 
@@ -189,7 +190,7 @@ fn style(nonce: &str, more: &str) -> String {
     format!("<style{}>{}{more}</style>\n", with_nonce(nonce), slim_script(EARLY))
 }
 
-/// The element that holds a module's digits: eleven for nine bytes where it has `data-nines`.
+/// The element that holds a module's digits: as [`sixes`] writes them where it has `data-sixes`.
 fn module(attribute: &str, digits: &str) -> String {
     format!("<script type=\"application/x-lzma\" id=\"spanlift-module\"{attribute}>{digits}</script>\n")
 }
@@ -235,20 +236,26 @@ fn base91(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes as text that stands in a script's element, where nothing but `<` has a meaning: eleven of 94 digits for nine bytes (the
-/// highest first), 7 in 1000 shorter than [`base91`]. Zeros fill the last nine.
-fn base94(bytes: &[u8]) -> String {
+/// Bytes as text that stands in a script's element, where nothing but `<` has a meaning: six bytes of UTF-8 for five, a fiftieth shorter
+/// than [`base91`]. Zeros fill the last five.
+///
+/// Three bytes are a number of twenty bits: three of 94 digits, the highest first, and beyond 94³ one digit and one letter of two bytes,
+/// of 188 numbers with a letter the first 94 with the digit in front.
+fn sixes(bytes: &[u8]) -> String {
     let digits: Vec<char> = (b' '..=b'~').filter(|&digit| digit != b'<').map(char::from).collect();
-    let mut text = String::with_capacity(bytes.len().div_ceil(9) * 11);
-    for nine in bytes.chunks(9) {
-        let mut number = nine.iter().fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
-        number <<= 8 * (9 - nine.len());
-        let mut eleven = [' '; 11];
-        for digit in eleven.iter_mut().rev() {
-            *digit = digits[(number % 94) as usize];
-            number /= 94;
-        }
-        text.extend(eleven);
+    let digit = |n: u32| digits[n as usize];
+    let letter =
+        |n: u32| char::from_u32(0xa0 + n).unwrap_or_else(|| unreachable!("bug: letter {n} of 1,160"));
+    let mut text = String::with_capacity(bytes.len().div_ceil(5) * 6);
+    let mut write = |number: u32| match number.checked_sub(94 * 94 * 94) {
+        None => text.extend([digit(number / 94 / 94), digit(number / 94 % 94), digit(number % 94)]),
+        Some(beyond) if beyond % 188 < 94 => text.extend([digit(beyond % 188), letter(beyond / 188)]),
+        Some(beyond) => text.extend([letter(beyond / 188), digit(beyond % 188 - 94)]),
+    };
+    for five in bytes.chunks(5) {
+        let byte = |k: usize| u32::from(five.get(k).copied().unwrap_or(0));
+        write(byte(0) << 12 | byte(1) << 4 | byte(2) >> 4);
+        write((byte(2) & 15) << 16 | byte(3) << 8 | byte(4));
     }
     text
 }
@@ -407,23 +414,34 @@ mod tests {
     }
 
     #[test]
-    fn nine_bytes_are_eleven_digits_that_end_no_element() {
-        // By hand: 255 is 2 * 94 + 67, and 256 to the eighth power times 255 has eleven digits with these at its end.
-        assert_eq!(base94(&[0, 0, 0, 0, 0, 0, 0, 0, 255]), "         \"d");
-        assert_eq!(
-            [base94(&[]), base94(&[0]), base94(&[0; 10])],
-            ["".to_owned(), " ".repeat(11), " ".repeat(22)]
+    fn five_bytes_are_six_that_end_no_element() {
+        // By hand: 255 is 2 * 94 + 67; all bits but the last of twenty are 830,584 and 217,990 more, which is 1,159 * 188 + 98.
+        assert_eq!(sixes(&[0, 0, 0, 0, 255]), "    \"d");
+        assert_eq!(sixes(&[0xff, 0xff, 0xe0, 0, 0]), "\u{527}$   ");
+        assert_eq!([sixes(&[]), sixes(&[0]), sixes(&[0; 6])], ["".to_owned(), " ".repeat(6), " ".repeat(12)]);
+        // All numbers of twenty bits, read anew: which is which is told by the bytes alone.
+        let mut seen = 0;
+        let text = sixes(
+            &(0..1_u32 << 20)
+                .flat_map(|n| (u64::from(n) << 20 | u64::from(n)).to_be_bytes()[3..].to_vec())
+                .collect::<Vec<u8>>(),
         );
-        let text = base94(&(0..=255).cycle().take(9 * 1000).collect::<Vec<u8>>());
-        assert_eq!(text.len(), 11 * 1000);
-        assert!(text.bytes().all(|digit| (b' '..=b'~').contains(&digit) && digit != b'<'));
-        // By a number of all bits, of as many bytes as there may be at the end, and the greatest.
-        let worth = |digit: u8| u128::from(digit - b' ') - u128::from(digit > b'<');
-        for bytes in [&[0xff; 9][..], b"\x01 nine by", &[0x80], &[7, 0, 9]] {
-            let read = base94(bytes).bytes().fold(0_u128, |number, digit| number * 94 + worth(digit));
-            let whole: Vec<u8> = bytes.iter().copied().chain([0; 9]).take(9).collect();
-            assert_eq!(read.to_be_bytes()[7..], whole, "{bytes:?}");
+        assert_eq!(text.len(), 6 << 20);
+        let worth = |digit: u8| u32::from(digit - b' ') - u32::from(digit > b'<');
+        let letter = |two: &[u8]| u32::from(two[0] & 31) * 64 + u32::from(two[1] & 63) - 0xa0;
+        for (at, three) in text.as_bytes().chunks(3).enumerate() {
+            let digits: Vec<&u8> = three.iter().filter(|byte| byte.is_ascii()).collect();
+            assert!(digits.iter().all(|&&digit| (b' '..=b'~').contains(&digit) && digit != b'<'));
+            let number = match three {
+                [a, b, c] if digits.len() == 3 => (worth(*a) * 94 + worth(*b)) * 94 + worth(*c),
+                [a, two @ ..] if a.is_ascii() => 830_584 + letter(two) * 188 + worth(*a),
+                [two @ .., c] => 830_584 + letter(two) * 188 + 94 + worth(*c),
+                [] => unreachable!(),
+            };
+            assert_eq!(number as usize, at / 2, "{three:?}");
+            seen += 1;
         }
+        assert_eq!(seen, 2 << 20);
     }
 
     #[test]
@@ -476,7 +494,7 @@ mod tests {
     fn nothing_is_fetched() {
         // Of a page what is no digits, which may spell anything.
         let (page, data) = (page(&items()), data(&items()));
-        let [module, script] = [base94(VIEWER.module), packed(self::script(&VIEWER).as_bytes())];
+        let [module, script] = [sixes(VIEWER.module), packed(self::script(&VIEWER).as_bytes())];
         let mut bare = page;
         for digits in [data, module, script] {
             assert_eq!(bare.matches(&digits).count(), 1);

@@ -31,7 +31,7 @@ const start = async () => {
   const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
     const { dataset, textContent } = document.getElementById("spanlift-module");
-    const packed = ("nines" in dataset ? nines : digits)(textContent);
+    const packed = ("sixes" in dataset ? fives : digits)(textContent);
     const { startLessons } = globalThis;
     const module = await started({ packed }, startLessons || places.some((place) => "all" in place.dataset));
     startLessons?.(module);

@@ -6,28 +6,25 @@ const [IS_MATCH, IS_REP, IS_REP_0, IS_REP_1, IS_REP_2, IS_LONG, SLOT, FAR, ALIGN
   0, 192, 204, 216, 228, 240, 432, 688, 803, 819, 1333, 1847,
 ];
 
-/** The bytes that text of 94 digits stands for, nine for eleven of them: all of ASCII that is printed, less what would end its element. */
-const nines = (text) => {
-  const digits = new TextEncoder().encode(text);
-  const bytes = new Uint8Array((digits.length / 11) * 9);
-  const number = (k, end) => {
-    let n = 0;
-    for (; k < end; k += 1) n = n * 94 + digits[k] - 32 - (digits[k] > 60);
-    return n;
+/** The bytes that text stands for, five for six of its own: three are twenty bits, either three digits or a digit and a letter of two bytes. */
+const fives = (text) => {
+  const six = new TextEncoder().encode(text);
+  const bytes = new Uint8Array((six.length / 6) * 5);
+  // All of ASCII that is printed, less what would end the element; letters begin behind it.
+  const digit = (k) => six[k] - 32 - (six[k] > 60);
+  const letter = (k) => 830584 + 188 * (((six[k] & 31) << 6) + (six[k + 1] & 63) - 160);
+  const twenty = (k) => {
+    if (six[k] > 127) return letter(k) + 94 + digit(k + 2);
+    if (six[k + 1] > 127) return letter(k + 1) + digit(k);
+    return (digit(k) * 94 + digit(k + 1)) * 94 + digit(k + 2);
   };
-  const put = (at, part) => {
-    bytes[at] = part >> 16;
-    bytes[at + 1] = part >> 8;
-    bytes[at + 2] = part;
-  };
-  for (let [k, at] = [0, 0]; k < digits.length; k += 11, at += 9) {
-    // A number of JavaScript holds fifty-three of the seventy-two bits: what eight digits are, and the lower part of that with the others.
-    const first = number(k, k + 4) * 94 ** 4 + number(k + 4, k + 8);
-    const low = (first & 0xffffff) * 94 ** 3 + number(k + 8, k + 11);
-    const high = Math.floor(first / 2 ** 24) * 94 ** 3 + Math.floor(low / 2 ** 24);
-    put(at, high / 2 ** 24);
-    put(at + 3, high);
-    put(at + 6, low);
+  for (let [k, at] = [0, 0]; k < six.length; k += 6, at += 5) {
+    const [high, low] = [twenty(k), twenty(k + 3)];
+    bytes[at] = high >> 12;
+    bytes[at + 1] = high >> 4;
+    bytes[at + 2] = (high << 4) | (low >> 16);
+    bytes[at + 3] = low >> 8;
+    bytes[at + 4] = low;
   }
   return bytes;
 };
