@@ -367,6 +367,65 @@ test("steps through a snapshot leave on screen what a page opened at that moment
   await visit.close();
 });
 
+test("what could be better about a snapshot is listed as the command lists it, and its events are gone through", async () => {
+  const [base, size] = [0x7f0000000000, 2 << 20];
+  const frames = (name, line) => [{ filename: "model/train.py", line, name }];
+  const events = (at) => [
+    ["segment_alloc", at, size, "first", 1],
+    ["segment_free", at, size, "first", 1],
+    ["segment_alloc", at, size, "second", 2],
+    ["alloc", at + 512, 512, "third", 3],
+    ["segment_free", at + size, size, "second", 2],
+    ["segment_alloc", at + size, size, "first", 1],
+    ["oom", 0, 64 * size, "third", 3],
+  ].map(([action, addr, bytes, name, line], k) => ({ action, addr, size: bytes, stream: 0, time_us: 1_790_000_000_000_000 + k, frames: frames(name, line) }));
+  const segment = (device, address, ...blocks) => ({
+    device, address, total_size: size, allocated_size: 0, active_size: 0, requested_size: 0, stream: 0, segment_type: "large",
+    blocks: blocks.map(([bytes, state]) => ({ size: bytes, requested_size: bytes, state, frames: [] })),
+  });
+  const held = (device, at) => [segment(device, at, [512, "inactive"], [512, "active_allocated"], [size - 1024, "inactive"]), segment(device, at + size, [size, "inactive"])];
+  const far = base + 64 * size;
+  const path = room.files.write("found.pickle", pickle({ segments: [...held(0, base), ...held(1, far)], device_traces: [events(base), events(far)], allocator_settings: {} }));
+  const { findings } = JSON.parse(await harness.spanlift("analyze", path, "--format", "json"));
+  assert.ok(findings.some((f) => f.events[0][0] === 0) && findings.some((f) => f.events.at(-1)[0] === 1), "both devices have findings");
+  const visit = await room.browser.open(await harness.viewed(room.files, "found.html", path));
+  const canvas = await harness.ready(visit.page);
+  const panel = visit.page.locator(".sl-advice");
+  const all = panel.locator("li");
+  await harness.eventually(async () => (await all.count()) === findings.length, "findings are not listed by themselves");
+  const words = async (locator) => (await locator.textContent()).replace(/\s+/g, " ");
+  assert.equal(await words(panel.locator(".sl-badge")), String(findings.length));
+  for (const [k, { title, change, places }] of findings.entries()) {
+    const told = await words(all.nth(k));
+    for (const each of [title, change, ...(places.length > 1 ? places.map((p) => p.maker) : [])]) assert.ok(told.includes(each), `${told}: ${each}`);
+  }
+  // Opened, it shows the moment before its event, on the device of that.
+  const card = visit.page.locator("[data-state]");
+  const shows = async ([device, at]) => {
+    await harness.eventually(async () => (await canvas.getAttribute("data-moment")) === String(at), `moment ${at} is not shown`);
+    await harness.eventually(async () => new RegExp(`cuda:${device}: `).test(await words(card)), `cuda:${device} is not told`);
+  };
+  for (const [k, finding] of findings.entries()) {
+    await all.nth(k).locator("summary").click();
+    for (const [n, event] of finding.events.entries()) {
+      await shows(event);
+      await harness.eventually(async () => (await words(all.nth(k).locator("[role=status]"))) === `${n + 1} of ${finding.events.length}`, "it is not counted");
+      await all.nth(k).getByRole("button", { name: "next event" }).click();
+    }
+    await shows(finding.events[0]);
+  }
+  // By a key too.
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("n");
+  await shows(findings[0].events[0]);
+  // A layout has none, and of a snapshot where nothing stands out that is said.
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "layout.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(LAYOUT)) }]);
+  await harness.eventually(async () => !(await panel.isVisible()), "a layout has findings");
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "well.pickle", mimeType: "", buffer: snapshot(1_790_000_000_000_000) }]);
+  await harness.eventually(async () => /^Findings\s*Nothing about this memory stands out\.$/i.test((await panel.innerText()).trim()), "it is not said that nothing stands out");
+  await visit.close();
+});
+
 test("a snapshot is seen at every moment, and its cursor is that of the timeline", async () => {
   const at = 1_790_000_000_000_000;
   const file = room.files.write("s.pickle", snapshot(at));

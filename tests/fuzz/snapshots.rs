@@ -102,7 +102,7 @@ fn judge(bytes: &[u8]) -> Result<bool, String> {
         Err(_) => Ok(false),
         Ok(snapshot) => {
             let figures = Figures::of(&snapshot);
-            let _ = (figures.to_json(), memory_findings(&snapshot, &figures));
+            let _ = (figures.to_json(), memory_findings(&snapshot));
             Ok(true)
         }
     }

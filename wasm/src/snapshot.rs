@@ -260,11 +260,15 @@ impl Blocks {
         (k < self.len()).then(|| self.block(k)).map(|(life, held)| (held.device as usize, *life))
     }
 
+    /// The segment of a device that has an address.
+    pub(crate) fn segment_at(&self, device: usize, addr: i64) -> Option<usize> {
+        let has = |held: &Held| held.segment.addr <= addr && addr < past_of(&held.segment);
+        self.segments.iter().position(|held| held.device as usize == device && has(held))
+    }
+
     /// The place of the block that is the same one as a block of another moment.
     pub(crate) fn find(&self, life: (usize, Life)) -> Option<usize> {
-        let (device, addr) = (life.0, life.1.addr);
-        let is_in = |held: &Held| held.segment.addr <= addr && addr < past_of(&held.segment);
-        let at = self.segments.iter().position(|held| held.device as usize == device && is_in(held))?;
+        let at = self.segment_at(life.0, life.1.addr)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.segments[before].end);
         (begin..self.segments[at].end).find(|&k| self.life(k) == Some(life))
     }

@@ -332,7 +332,7 @@ fn why_an_allocation_failed_is_told_by_what_was_left() {
         writer.dict(&[("addr", 4096), ("size", 60)], &[("action", "free_completed")]);
         writer.dict(&[("addr", 4096), ("size", 100)], &[("action", "segment_free")]).op(b"eeu.");
         let snapshot = Snapshot::read(&writer.0).unwrap();
-        let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+        let found = memory_findings(&snapshot);
         found.into_iter().find(|finding| finding.rule == "out-of-memory").unwrap().title
     };
     assert!(told(20, 70).ends_with("there was not enough free memory for any of them"), "{}", told(20, 70));
@@ -379,7 +379,7 @@ fn a_block_in_the_way_of_a_failed_allocation_is_named() {
             );
         }
         let snapshot = Snapshot::read(&writer.op(b"eeu.").0).unwrap();
-        let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+        let found = memory_findings(&snapshot);
         let title = found.into_iter().find(|finding| finding.rule == "out-of-memory").unwrap().title;
         title.split_once("in pieces").unwrap().1.to_owned()
     };

@@ -9,7 +9,7 @@ use spanlift::advise::trace::{
 };
 use spanlift::trace;
 use spanlift::trace::analysis::{Order, Steps, compare, hta};
-use spanlift::trace::snapshot::{Figures, Snapshot};
+use spanlift::trace::snapshot::Snapshot;
 use spanlift::trace::table::{Scan, Table};
 
 use crate::random::Random;
@@ -539,7 +539,7 @@ fn snapshots_name_thrash_fragments_and_failures() {
     let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
     let bytes = std::fs::read(folder.join("snapshot_small_p4.pickle")).unwrap();
     let snapshot = Snapshot::read(&bytes).unwrap();
-    let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+    let found = memory_findings(&snapshot);
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule).collect();
     // Both devices are in pieces; the one that is told has 59.3 MB of them, less than what either got again.
     assert_eq!(rules, ["thrash", "thrash", "fragmentation", "out-of-memory"]);

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use spanlift::advise::trace::{MemoryFinding, memory_findings};
-use spanlift::trace::snapshot::{Figures, Snapshot};
+use spanlift::trace::snapshot::Snapshot;
 
 /// A value of a pickle.
 enum Value<'a> {
@@ -85,7 +85,7 @@ fn segment(device: i64, (at, size): (i64, i64), blocks: Vec<Value<'static>>) -> 
 /// What is found in a snapshot of these segments and the events of each device.
 fn findings(segments: Vec<Value<'_>>, events: &[Vec<Event>]) -> Vec<MemoryFinding> {
     let snapshot = snapshot(segments, events);
-    memory_findings(&snapshot, &Figures::of(&snapshot))
+    memory_findings(&snapshot)
 }
 
 /// A snapshot of these segments and the events of each device.

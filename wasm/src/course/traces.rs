@@ -12,7 +12,7 @@ use spanlift::sim;
 use spanlift::text::grouped;
 use spanlift::text::signed_percent;
 use spanlift::trace::analysis::{Figures, Order};
-use spanlift::trace::snapshot::{self, Snapshot};
+use spanlift::trace::snapshot::Snapshot;
 use spanlift::trace::table::Scan;
 use spanlift::trace::{Kind, LaneKind, read};
 use spanlift::{Nanos, Program, Size, Trace};
@@ -442,7 +442,7 @@ pub fn snapshot_findings(file: &[u8]) -> Figure {
         Ok(read) => read,
         Err(why) => return Figure::error(&why),
     };
-    let found = memory_findings(&read, &snapshot::Figures::of(&read));
+    let found = memory_findings(&read);
     let lines = found.iter().map(|f| format!("{}: {}\n    {}", f.rule, f.title, f.change));
     Figure::words(lines.collect::<Vec<_>>().join("\n"))
 }
@@ -451,7 +451,7 @@ pub fn snapshot_findings(file: &[u8]) -> Figure {
 pub fn check_memory(file: &[u8], line: i64) -> Figure {
     let found = || -> Result<String, String> {
         let snapshot = Snapshot::read(file).map_err(|e| e.to_string())?;
-        let findings = memory_findings(&snapshot, &snapshot::Figures::of(&snapshot));
+        let findings = memory_findings(&snapshot);
         let again = findings.iter().find(|f| f.rule == "thrash").ok_or("no segment is got again")?;
         let given_back = |&(device, at): &(usize, usize)| {
             let events = snapshot.traces.get(device)?.get(..=at)?;

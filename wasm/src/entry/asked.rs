@@ -1,7 +1,9 @@
 //! What the page asks of the second part of the module. Inlined where it is called, each of these would be of the first.
 
 use serde_json::{Value, json};
-use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, findings_of, skeleton};
+use spanlift::advise::trace::{
+    NotAChange, RecordedChange, Recording, findings_of, memory_findings, skeleton,
+};
 use spanlift::advise::whatif::{WhatIf, compare, what_if};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
@@ -26,23 +28,35 @@ pub(super) fn cut_out(viewer: &Viewer) -> Result<PageItem, String> {
     Ok(PageItem::source(format!("range of {}", app.model.name), made.to_text(), ""))
 }
 
-/// What could be better in a recorded trace, as JSON.
+/// What could be better in a recorded trace or a snapshot, as JSON.
 #[inline(never)]
-pub(super) fn advised(viewer: &Viewer) -> Result<String, String> {
-    let app = viewer.time().ok_or("no trace is shown")?;
-    let found = findings_of(&app.model.trace);
-    let findings = found.findings.iter().map(|f| {
-        let places = f.places.iter();
-        let places = places.map(|p| json!([text::clean(&p.maker), grouped(p.count), p.cost()]));
+pub(super) fn advised(viewer: &mut Viewer) -> Result<String, String> {
+    let snapshot = viewer.memory_mut().and_then(|app| app.snapshot());
+    let told = if let Some(snapshot) = snapshot {
+        let findings = memory_findings(snapshot);
+        let findings = findings.iter().map(|f| {
+            let places = f.places.iter().map(|p| json!([text::clean(&p.maker), grouped(p.count), p.size()]));
+            json!({
+                "title": text::clean(&f.title), "wins": f.size(), "change": f.change,
+                "places": places.collect::<Vec<_>>(), "events": f.events.iter().map(|(device, at)| [at, device]).collect::<Vec<_>>(),
+            })
+        });
+        json!({"findings": findings.collect::<Vec<_>>()})
+    } else {
+        let app = viewer.time().ok_or("nothing that was recorded is shown")?;
+        let found = findings_of(&app.model.trace);
+        let findings = found.findings.iter().map(|f| {
+            let places = f.places.iter().map(|p| json!([text::clean(&p.maker), grouped(p.count), p.cost()]));
+            json!({
+                "title": text::clean(&f.title), "wins": f.won(), "why": text::clean(&f.why), "change": f.change,
+                "places": places.collect::<Vec<_>>(), "slices": f.events,
+            })
+        });
         json!({
-            "title": text::clean(&f.title), "wins": f.won(), "why": text::clean(&f.why),
-            "change": f.change, "places": places.collect::<Vec<_>>(), "slices": f.events,
+            "findings": findings.collect::<Vec<_>>(), "error": found.replay.map(|replay| percent(replay.error)),
+            "missing": found.missing.iter().map(|m| format!("{}; to record it: {}", m.what, m.record)).collect::<Vec<_>>(),
         })
-    });
-    let told = json!({
-        "findings": findings.collect::<Vec<_>>(), "error": found.replay.map(|replay| percent(replay.error)),
-        "missing": found.missing.iter().map(|m| format!("{}; to record it: {}", m.what, m.record)).collect::<Vec<_>>(),
-    });
+    };
     Ok(text::unbroken(&told.to_string()))
 }
 

@@ -170,18 +170,25 @@ impl View {
         Ok(text::unbroken(&told.to_string()))
     }
 
-    /// What could be better in the recorded trace that is shown, the most worth first, with the slices that show it, as JSON.
+    /// What could be better in the recorded trace or the snapshot that is shown, the most worth first, with the slices or moments
+    /// that show it, as JSON.
     ///
     /// # Errors
     /// Why nothing can be said, in words.
     pub fn advice(&self) -> Result<String, JsValue> {
         second()?;
-        Ok(advised(&self.0.borrow())?)
+        Ok(advised(&mut self.0.borrow_mut())?)
     }
 
-    /// Selects a slice and brings it into view.
-    pub fn look(&self, slice: u32) {
-        time!(self, app => app.select_shown(slice));
+    /// Selects a slice and brings it into view; with a device the moment of a snapshot before that event of it.
+    pub fn look(&self, slice: u32, device: Option<usize>) {
+        match device {
+            Some(device) => {
+                drop(self.0.borrow_mut().with_memory(|app| app.go_to_event(device, slice as usize)))
+            }
+            None => drop(self.0.borrow_mut().with_time(|app| app.select_shown(slice))),
+        }
+        schedule(&self.0);
     }
 
     /// Over how many streams the work of one can be spread in the program that is shown; 1 where there is none.
@@ -443,6 +450,7 @@ impl View {
             }),
             Some(Screen::Memory(app)) => {
                 let (bytes, chosen) = app.looks();
+                let events = app.snapshot().map(|s| s.traces.iter().map(Vec::len).sum::<usize>());
                 match app.over_time() {
                     Some(over) => {
                         let told =
@@ -451,10 +459,10 @@ impl View {
                             "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack,
                             "block": told.block, "bytes": bytes, "view": chosen,
                             "device": Some(over.main()).filter(|main| main.1).map(|main| main.0),
-                            "usual": over.usual(),
+                            "usual": over.usual(), "events": events,
                         })
                     }
-                    None => json!({"past": app.has_past(), "bytes": bytes, "view": chosen}),
+                    None => json!({"past": app.has_past(), "bytes": bytes, "view": chosen, "events": events}),
                 }
             }
             None => json!({}),

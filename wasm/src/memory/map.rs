@@ -178,6 +178,11 @@ impl MemoryPicture {
         found.map(|k| self.layout.storages().len() + k)
     }
 
+    /// The storage that is the segment of a device which has an address.
+    pub(crate) fn segment_at(&self, device: usize, addr: i64) -> Option<usize> {
+        self.blocks.as_ref()?.segment_at(device, addr).map(|k| self.layout.storages().len() + k)
+    }
+
     /// The device of a storage that is a segment of a moment.
     pub(crate) fn device_of(&self, k: usize) -> Option<usize> {
         let (blocks, at) = self.home(k).err()?;

@@ -4,7 +4,7 @@ use super::blame::is_library;
 use super::{counted, size};
 use crate::json::written;
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
-use crate::trace::snapshot::{Figures, Held, Segment, Snapshot};
+use crate::trace::snapshot::{Held, Segment, Snapshot};
 
 /// Something about memory that could be better.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,13 @@ pub struct MemoryFinding {
     pub events: Vec<(usize, usize)>,
 }
 
+impl MemoryFinding {
+    /// The bytes that it is about, in words: `119.5 MB`.
+    pub fn size(&self) -> String {
+        size(self.bytes)
+    }
+}
+
 written!(MemoryFinding: rule, title, change, bytes, places, events);
 
 /// A line that asked for memory.
@@ -38,6 +45,13 @@ pub struct MemoryPlace {
     pub bytes: i128,
 }
 
+impl MemoryPlace {
+    /// What it asked for, in words: `35.7 MB`.
+    pub fn size(&self) -> String {
+        size(self.bytes)
+    }
+}
+
 written!(MemoryPlace: maker, count, bytes);
 
 /// Less than this share of the reserved memory is not worth a sentence.
@@ -47,13 +61,14 @@ const LEAST_SHARE: i128 = 50;
 ///
 /// # Cost
 /// A few walks over the events and blocks.
-pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFinding> {
+pub fn memory_findings(snapshot: &Snapshot) -> Vec<MemoryFinding> {
+    let devices = snapshot.held_at_end();
     let mut found = Found { lines: Lines { snapshot, of_stack: BTreeMap::new() }, list: Vec::new() };
     failed(snapshot, &mut found);
     thrash(snapshot, &mut found);
-    fragmentation(snapshot, &mut found);
-    rounding(snapshot, figures, &mut found);
-    grew(snapshot, figures, &mut found);
+    fragmentation(snapshot, &devices, &mut found);
+    rounding(snapshot, &devices, &mut found);
+    grew(snapshot, &devices, &mut found);
     let mut list = found.list;
     sort_by_key(&mut list, |finding| std::cmp::Reverse(finding.bytes));
     list
@@ -110,8 +125,7 @@ impl Found<'_> {
 
 /// Free memory in pieces. What is free on one device is of no use to another, so that each is looked at by itself; the one
 /// that has most of it beside its largest piece is told.
-fn fragmentation(snapshot: &Snapshot, found: &mut Found<'_>) {
-    let devices = snapshot.held_at_end();
+fn fragmentation(snapshot: &Snapshot, devices: &[(i64, Held)], found: &mut Found<'_>) {
     let is_in_pieces =
         |held: &Held| held.reserved <= held.free * LEAST_SHARE / 10 && 2 * held.largest_free < held.free;
     let in_pieces: Vec<_> = devices.iter().filter(|(_, held)| is_in_pieces(held)).collect_vec();
@@ -136,12 +150,19 @@ fn fragmentation(snapshot: &Snapshot, found: &mut Found<'_>) {
 }
 
 /// Blocks larger than what was asked for.
-fn rounding(snapshot: &Snapshot, figures: &Figures, found: &mut Found<'_>) {
-    let waste = figures.rounding_waste;
-    if figures.reserved_end <= 0 || waste * LEAST_SHARE <= figures.reserved_end {
+fn rounding(snapshot: &Snapshot, devices: &[(i64, Held)], found: &mut Found<'_>) {
+    let reserved: i128 = devices.iter().map(|(_, held)| held.reserved).sum();
+    let mut blocks = beyond_asked(snapshot);
+    let waste: i128 = blocks.iter().map(|(_, waste)| *waste).sum();
+    if reserved <= 0 || waste * LEAST_SHARE <= reserved {
         return;
     }
-    let (of_rounding, shown) = rounded_up(snapshot);
+    blocks.retain(|(_, waste)| 0 < *waste);
+    // By which blocks were rounded up to the next 512.
+    let of_rounding: i128 = blocks.iter().map(|(_, waste)| *waste).filter(|waste| *waste < 512).sum();
+    // The ones with the most first.
+    let mut shown = allocations(snapshot, blocks);
+    sort_by_key(&mut shown, |(_, waste)| std::cmp::Reverse(*waste));
     // By PyTorch's `should_split`.
     let change = if waste < 2 * of_rounding {
         "many tensors of a few bytes take 512 each: put them into one tensor"
@@ -181,7 +202,7 @@ type Kept = (i128, [usize; 4], Vec<Shown>);
 /// Lines whose blocks pile up: some of every quarter of the recorded events are alive at the end, all together a tenth or
 /// more of what the device holds then. What is made once, as weights, or lives for a step, as activations, is in no more
 /// than one or two of them.
-fn grew(snapshot: &Snapshot, figures: &Figures, found: &mut Found<'_>) {
+fn grew(snapshot: &Snapshot, devices: &[(i64, Held)], found: &mut Found<'_>) {
     let Some(alloc) = snapshot.strings.find("alloc") else { return };
     for (device, events) in snapshot.traces.iter().enumerate() {
         let mut alive: BTreeSet<i64> = snapshot.alive_at_end(device).map(|(at, _)| at).collect();
@@ -197,7 +218,8 @@ fn grew(snapshot: &Snapshot, figures: &Figures, found: &mut Found<'_>) {
             quarters[4 * index / events.len()] += 1;
             shown.push(((device, index), i128::from(event.size)));
         }
-        let held = figures.traces.get(&device.to_string()).map_or(0, |of| of.reserved_end);
+        let held = devices.iter().find(|(of, _)| usize::try_from(*of) == Ok(device));
+        let held = held.map_or(0, |(_, held)| held.reserved);
         for (bytes, quarters, shown) in by_line.into_values() {
             if quarters.contains(&0) || 10 * bytes < held {
                 continue;
@@ -232,21 +254,17 @@ fn beside_free(snapshot: &Snapshot, device: i64) -> Vec<Shown> {
     allocations(snapshot, blocks.take(MOST_EVENTS).collect_vec())
 }
 
-/// Bytes by which blocks in use were rounded up to the next 512, and the allocations of all blocks that have more than was
-/// asked for, the ones with the most first.
-fn rounded_up(snapshot: &Snapshot) -> (i128, Vec<Shown>) {
+/// Blocks in use by device and address, and what each has beyond what was asked for.
+fn beyond_asked(snapshot: &Snapshot) -> Vec<((i64, i64), i128)> {
     let in_use = snapshot.strings.find("active_allocated");
-    let mut blocks: Vec<((i64, i64), i128)> = Vec::new();
-    for segment in &snapshot.segments {
+    let of_segment = |segment: &Segment| {
         let used = snapshot.placed(segment).filter(|(_, block)| Some(block.state) == in_use);
-        let waste =
-            used.map(|(at, b)| ((segment.device, at), i128::from(b.size) - i128::from(b.requested_size)));
-        blocks.extend(waste.filter(|(_, waste)| 0 < *waste));
-    }
-    let of_rounding = blocks.iter().map(|(_, waste)| *waste).filter(|waste| *waste < 512).sum();
-    let mut shown = allocations(snapshot, blocks);
-    sort_by_key(&mut shown, |(_, waste)| std::cmp::Reverse(*waste));
-    (of_rounding, shown)
+        let device = segment.device;
+        let beyond =
+            used.map(move |(at, b)| ((device, at), i128::from(b.size) - i128::from(b.requested_size)));
+        beyond.collect_vec()
+    };
+    snapshot.segments.iter().flat_map(of_segment).collect_vec()
 }
 
 /// The last allocation at each of some addresses of devices, in the order of the events, with the bytes given for it.

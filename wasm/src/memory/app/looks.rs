@@ -1,5 +1,6 @@
 //! What is looked at on a memory map, in words that bring it back.
 
+use super::super::frame::Item;
 use super::{MORE, MemoryApp};
 
 impl MemoryApp {
@@ -46,5 +47,18 @@ impl MemoryApp {
         self.select(chosen.parse().ok());
         let storage = chosen.strip_prefix('s').and_then(|n| n.parse().ok());
         self.storage = storage.filter(|&storage: &usize| storage < self.map.held.len());
+    }
+
+    /// Shows a snapshot as it was before an event of a device, and chooses the segment that has the event's address.
+    pub fn go_to_event(&mut self, device: usize, event: usize) {
+        self.look_back();
+        self.go_to_moment_of(Some(device), event);
+        let addr = self.snapshot().and_then(|s| Some(s.traces.get(device)?.get(event)?.addr));
+        self.select(None);
+        self.storage = addr.and_then(|addr| self.map.segment_at(device, addr));
+        let is_chosen = |item: &Item| matches!(item, Item::Storage(k) if Some(*k) == self.storage);
+        if let Some(row) = self.frame.rows.iter().position(|row| is_chosen(&row.item)) {
+            self.reveal(row);
+        }
     }
 }

@@ -27,7 +27,7 @@ impl MemoryApp {
     }
 
     /// The snapshot, whether its past was looked for or not.
-    pub(in crate::memory) fn snapshot(&self) -> Option<&Snapshot> {
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         let of_past = || Some(self.over_time.as_ref()?.snapshot().as_ref());
         self.snapshot.as_deref().or_else(of_past)
     }

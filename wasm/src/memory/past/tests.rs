@@ -40,6 +40,41 @@ fn the_map_shows_what_was_there_at_each_moment() {
     assert_eq!(names(app.map()), names(&end), "the last moment is the end");
 }
 
+#[test]
+fn an_event_is_shown_by_the_moment_before_it_and_the_segment_that_has_its_address() {
+    let Some(mut app) = app() else { return };
+    app.resize(900.0, 300.0);
+    let snapshot = app.snapshot().unwrap().clone();
+    let (mut chosen, mut free) = (0, 0);
+    for (device, events) in snapshot.traces.iter().enumerate() {
+        for (at, event) in events.iter().enumerate().step_by(7) {
+            app.select(Some(0));
+            app.go_to_event(device, at);
+            let over = app.over_time().unwrap();
+            assert_eq!((over.main().0, over.moment(), app.selected()), (device, at, None));
+            // Found anew among all segments of the moment.
+            let of_device = over.moments().into_iter().find(|(of, _)| *of == device).unwrap().1;
+            let has = |life: &&Life| (life.addr..life.addr + life.size).contains(&event.addr);
+            let segment = of_device.segments.iter().find(has).map(|life| format!("{:#x}", life.addr));
+            let Some(storage) = app.selected_storage() else {
+                assert_eq!(segment, None, "event {at} of device {device}");
+                free += 1;
+                continue;
+            };
+            chosen += 1;
+            let id = app.map().storage(storage).id.clone();
+            assert_eq!(id.split([' ', ',']).next(), segment.as_deref());
+            app.pointer_moved(400.0, 0.0);
+            let is_told = |y: i32| {
+                app.pointer_moved(400.0, f64::from(y));
+                app.tip().is_some_and(|(title, rest)| title == id || rest.contains(&id))
+            };
+            assert!((0..300).any(is_told), "{id} is not in sight");
+        }
+    }
+    assert!(chosen > 100 && free > 0, "{chosen} and {free} events were looked at");
+}
+
 /// Shift makes a brace of a bracket on some keyboards, and on others leaves it one.
 #[test]
 fn with_shift_a_hundred_events_are_passed_on_any_keyboard() {

@@ -138,7 +138,7 @@ impl One {
             }
             File::Snapshot(snapshot) => {
                 let figures = Box::new(snapshot::Figures::of(&snapshot));
-                let findings = memory_findings(&snapshot, &figures);
+                let findings = memory_findings(&snapshot);
                 What::Snapshot { figures, devices: snapshot.held_at_end(), findings }
             }
         };
