@@ -17,13 +17,13 @@ pub struct Link {
     /// Where it sits: `0000:3b:00.0`.
     pub pci_bus_id: String,
     /// The generation of PCI Express that it could have.
-    pub generation: u32,
+    pub generation_most: u32,
     /// The generation at which it runs now.
     pub generation_now: Option<u32>,
     /// The lanes that it has now.
-    pub lanes: u32,
+    pub lanes_now: u32,
     /// The lanes that it could have.
-    pub most_lanes: Option<u32>,
+    pub lanes_most: Option<u32>,
 }
 
 /// The links of this computer's NVIDIA processors, by address; none where the kernel does not tell.
@@ -48,10 +48,10 @@ pub fn read_in(devices: &Path) -> Vec<Link> {
             let now = speed("current_link_speed");
             Some(Link {
                 pci_bus_id: entry.file_name().to_str()?.to_owned(),
-                generation: speed("max_link_speed").or(now)?,
+                generation_most: speed("max_link_speed").or(now)?,
                 generation_now: now,
-                lanes: lanes("current_link_width")?,
-                most_lanes: lanes("max_link_width"),
+                lanes_now: lanes("current_link_width")?,
+                lanes_most: lanes("max_link_width"),
             })
         })
         .take(MOST)
@@ -84,7 +84,7 @@ fn generation(text: &str) -> Option<u32> {
 /// As `spanlift advise --link` takes it: `pcie4x16`.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pcie{}x{}", self.generation, self.lanes)
+        write!(f, "pcie{}x{}", self.generation_most, self.lanes_now)
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
         let found = read_in(&root);
         let told: Vec<String> = found.iter().map(|l| format!("{} {l}", l.pci_bus_id)).collect();
         assert_eq!(told, ["0000:3b:00.0 pcie4x16", "0000:af:00.0 pcie3x4"]);
-        assert_eq!((found[0].generation_now, found[1].most_lanes), (Some(1), Some(16)));
+        assert_eq!((found[0].generation_now, found[1].lanes_most), (Some(1), Some(16)));
         std::fs::remove_dir_all(root).unwrap();
     }
 

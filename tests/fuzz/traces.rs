@@ -128,7 +128,7 @@ fn judge(bytes: &[u8], random: &mut Random) -> Result<bool, String> {
         }
     }
     let steps = Steps::of(table);
-    if compare(&steps, &steps).figures.iter().any(|change| change.more != 0) {
+    if compare(&steps, &steps).figures.iter().any(|change| change.more_ns != 0) {
         return Err("it differs from itself".to_owned());
     }
     let _ = hta(table);

@@ -165,8 +165,9 @@ impl Explanation {
         put("sentence", json!(hazard::sentence(program, hazard)));
         put("also", json!(hazard.also.map(|b| names.buffer(b))));
         put("sites", json!(self.places.each_ref().map(place)));
-        let bytes = |(block, lo, hi)| json!({"block": names.buffer(block), "from": lo, "to": hi});
-        put("bytes", self.bytes.map_or(Value::Null, bytes));
+        let overlap =
+            |(block, lo, hi)| json!({"block": names.buffer(block), "start_byte": lo, "end_byte": hi});
+        put("overlap", self.bytes.map_or(Value::Null, overlap));
         let mut steps = self.places.each_ref().map(|p| p.step.map(|s| s.to_string()));
         if hazard.kind == HazardKind::UseAfterFree {
             // The use has to come before the free.
@@ -190,14 +191,14 @@ impl Explanation {
             |command: &Command| serde_json::from_str::<Value>(&named.json_of(command)).unwrap_or_default();
         let edit = |edit: &Edit| match edit {
             Edit::Insert { before, command: c } => json!({
-                "insert_before": before, "line": program.line(*before), "command": command(c),
+                "insert_before": before, "line": program.line(*before), "json": command(c),
                 "text": named.text_of(c, *before),
             }),
             Edit::Remove(at) => json!({
                 "remove": at, "line": program.line(*at), "text": program.command_text(*at),
             }),
             Edit::Replace { at, command: c } => json!({
-                "replace": at, "line": program.line(*at), "command": command(c), "text": named.text_of(c, *at),
+                "replace": at, "line": program.line(*at), "json": command(c), "text": named.text_of(c, *at),
             }),
         };
         json!(self.fix.edits.iter().map(edit).collect_vec())
@@ -213,7 +214,7 @@ fn schedules(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness) -> Vec
             "replay": shown.holds.to_string(), "title": order_in_words(relation, witness, shown), "order": order,
             "seen": {
                 "step": by.to_string(), "is_read": is_read, "stamp": stamp.to_string(),
-                "text": seen_in_words(relation, hazard, &shown.seen),
+                "sentence": seen_in_words(relation, hazard, &shown.seen),
             },
         })
     };

@@ -212,7 +212,11 @@ fn times_however_far_apart_are_explained_and_run_again() {
         let found = findings(&table, &Order::of(&table));
         assert!(found.findings.iter().all(|found| found.cost_ns >= 0), "{:?}", writer.events);
         let steps = Steps::of(&table);
-        assert!(compare(&steps, &steps).figures.iter().all(|change| change.more == 0), "{:?}", writer.events);
+        assert!(
+            compare(&steps, &steps).figures.iter().all(|change| change.more_ns == 0),
+            "{:?}",
+            writer.events
+        );
         let _ = hta(&table);
         let trace = trace::read(writer.text().as_bytes()).unwrap();
         if let Some(recording) = Recording::of(&trace) {
@@ -585,6 +589,6 @@ fn figures_of_steps_are_those_of_their_times() {
     let compared = compare(&a, &b);
     assert!(compared.figures.is_sorted_by(|x, y| x.name < y.name));
     // Of two steps the lesser one, and what changed first.
-    let calls: Vec<_> = compared.calls.iter().map(|c| (&*c.name, c.a, c.b)).collect();
+    let calls: Vec<_> = compared.calls.iter().map(|c| (&*c.name, c.a_ns, c.b_ns)).collect();
     assert_eq!(calls, [("cudaStreamSynchronize", 12_000, 14_000), ("cudaDeviceSynchronize", 10_000, 10_000)]);
 }

@@ -27,10 +27,10 @@ fn strategies_are_ranked_with_memory_and_reasons() {
     for name in ["direct", "pinned", "ring", "coalesced", "register", "A", "B"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    let cost: Vec<f64> = strategies.iter().map(|s| s["cost_ms"].as_f64().unwrap()).collect();
+    let cost: Vec<f64> = strategies.iter().map(|s| s["cost_ns"].as_f64().unwrap()).collect();
     assert!(cost[1..].windows(2).all(|c| c[0] <= c[1]) && cost[0] <= 1.03 * cost[1], "{cost:?}");
     let of = |name: &str| strategies.iter().find(|s| s["strategy"] == name).unwrap();
-    assert!(20.0 * cost[0] < of("direct")["cost_ms"].as_f64().unwrap());
+    assert!(20.0 * cost[0] < of("direct")["cost_ns"].as_f64().unwrap());
     for (name, words) in [
         ("pinned", "pin_memory()"),
         ("ring", "torch.cuda.Stream()"),
@@ -98,11 +98,11 @@ fn another_link_carries_pageable_memory_at_its_own_rate() {
         let told = told(&[&tensors[..], args].concat());
         let direct =
             told["strategies"].as_array().unwrap().iter().find(|s| s["strategy"] == "direct").cloned();
-        direct.unwrap()["time_ms"].as_f64().unwrap()
+        direct.unwrap()["time_ns"].as_f64().unwrap()
     };
-    let ms = 640.0 * f64::from(1 << 20) / 10e6;
+    let ns = 640.0 * f64::from(1 << 20) / 10.0;
     let (usual, slow) = (direct(&[]), direct(&["--link", "10"]));
-    assert!(ms < slow && slow < 1.1 * ms && usual < ms / 5.0, "{usual} {slow} {ms}");
+    assert!(ns < slow && slow < 1.1 * ns && usual < ns / 5.0, "{usual} {slow} {ns}");
 }
 
 /// The same of the seven factors.
@@ -171,7 +171,7 @@ fn a_and_b_stand_side_by_side_with_their_crossing() {
     assert_eq!(pipelines.len(), 6, "two orders of A, and B, for one copy engine and for more");
     let time = |strategy: &str, engines: u64| {
         let found = pipelines.iter().find(|p| p["strategy"] == strategy && p["copy_engines"] == engines);
-        found.unwrap()["time_ms"].as_f64().unwrap()
+        found.unwrap()["time_ns"].as_f64().unwrap()
     };
     assert!(1.25 < time("A", 3) / time("B", 3));
     assert!(time("B", 3) < time("B", 1));
@@ -303,7 +303,7 @@ fn huge_requests_are_answered() {
         let told = told(args);
         let strategies = told["strategies"].as_array().unwrap();
         assert!(strategies.iter().any(|s| s["carried_on"] == true), "{args:?}");
-        assert!(strategies.iter().all(|s| s["time_ms"].as_f64().unwrap() > 0.0), "{args:?}");
+        assert!(strategies.iter().all(|s| s["time_ns"].as_f64().unwrap() > 0.0), "{args:?}");
     }
 }
 

@@ -164,11 +164,15 @@ fn two_traces_are_compared_and_a_limit_ends_with_1() {
     };
     let same = diff(&["h2d_busy_ns>20%", "h2d_busy_ns>20us"], "json");
     assert_eq!((same.code, same.err.as_str()), (0, ""));
-    assert_eq!(json(&same.out)["n_steps"], serde_json::json!([5, 5]));
+    let told = json(&same.out);
+    assert_eq!([&told["n_steps_a"], &told["n_steps_b"]], [5, 5]);
     let more = diff(&["step_ns>1%", "h2d_busy_ns>19%"], "json");
     assert_eq!(more.code, 1);
     let regressions = &json(&more.out)["regressions"];
-    assert_eq!((&regressions[0]["name"], &regressions[0]["more"]), (&"h2d_busy_ns".into(), &20_000.into()));
+    assert_eq!(
+        (&regressions[0]["name"], &regressions[0]["more_ns"]),
+        (&"h2d_busy_ns".into(), &20_000.into())
+    );
     let told = diff(&["Memcpy HtoD (Pinned -> Device)>1us"], "text");
     assert_eq!(told.code, 1);
     assert!(
@@ -268,7 +272,7 @@ fn several_files_are_ranks() {
         (&report["ranks"][0]["rank"], &report["ranks"][0]["waits_for_others_ns"]),
         (&0.into(), &300_000.into())
     );
-    assert_eq!(report["ranks"][1]["last"], 1);
+    assert_eq!(report["ranks"][1]["n_last"], 1);
     let told = spanlift(&folder, &["analyze", "r1.json", "r0.json"]);
     assert!(told.out.contains("keeps others waiting"), "{}", told.out);
     // One bad file is told, and nothing is printed.

@@ -270,7 +270,7 @@ fn what_is_out_of_reach_is_a_warning_and_a_list() {
         assert_eq!((list.len(), &object["verdict"], &object["errors"]), (101, &json!("safe"), &json!([])));
         let last = &list[100];
         assert_eq!(
-            (&last["index"], &last["buffer"], &last["why"]),
+            (&last["command"], &last["buffer"], &last["kind"]),
             (&json!(104), &json!("d"), &json!("device"))
         );
     }

@@ -1,4 +1,5 @@
 //! What `--format json` prints: one line, whatever reads it, and no field that its guide does not have, nor the other way.
+//! Names are those of one vocabulary, whose rules stand at the top of the guide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -153,7 +154,40 @@ struct Seen<'a> {
     rows: &'a [Row],
     is_printed: Vec<bool>,
     is_left_out: Vec<bool>,
+    /// What fields of a name were, and where each first was so.
+    kinds: BTreeMap<String, BTreeMap<&'static str, String>>,
     wrong: BTreeSet<String>,
+}
+
+/// Whether a field is called as a contract, a profile or a file that a device measured has it.
+fn is_given(section: &str, at: &[String]) -> bool {
+    let own: &[&str] = match section {
+        "trace" | "snapshot" | "analyze" => {
+            &["file", "findings", "hta", "ledger", "missing", "ranks", "replay_error"]
+        }
+        "memory" | "machines" | "bench" | "bench transfers" | "probe --measure" => &[],
+        _ => return false,
+    };
+    let first = at.iter().find(|step| !matches!(step.as_str(), "files" | "[]"));
+    first.is_some_and(|first| !own.contains(&first.as_str()))
+}
+
+/// Whether a name says a unit, or that it counts.
+fn says_unit(name: &str) -> bool {
+    let is = |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('_'));
+    ["ns", "bytes", "byte", "gb_s", "count"].into_iter().any(is) || name.starts_with("n_")
+}
+
+/// What a value is to those who read it.
+fn kind(value: &Value) -> Option<&'static str> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(_) => "a truth",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    })
 }
 
 impl Seen<'_> {
@@ -172,6 +206,9 @@ impl Seen<'_> {
                 continue;
             }
             self.judge(&format!("{section}: {}", shown(&at)), &at, value, &said);
+            if !is_given(section, &at) {
+                self.judge_name(section, &at, value, &said);
+            }
             let goes_on =
                 |place: &Place| at.len() < place.steps.len() && is_at(&place.steps[..at.len()], &at);
             let is_scalar = !value.is_object() && !value.is_array();
@@ -216,6 +253,29 @@ impl Seen<'_> {
             return;
         };
         self.wrong.insert(format!("{what} {wrong}: {value}"));
+    }
+
+    /// The vocabulary: a name is one thing everywhere, and says the unit of a number.
+    fn judge_name(&mut self, section: &str, at: &[String], value: &Value, said: &[usize]) {
+        let place = || format!("{section}: {}", shown(at));
+        let Some((name, around)) = at.split_last() else { return };
+        // What stands in an object that says the unit is the kinds of one thing.
+        let is_kind = around.iter().any(|step| says_unit(step));
+        if let Some(kind) = kind(value)
+            && !is_kind
+            && name != "[]"
+            && !VALUES.contains(&name.as_str())
+        {
+            self.kinds.entry(name.clone()).or_default().entry(kind).or_insert_with(place);
+        }
+        // Of names that the input has, the one around them says it.
+        let of_row =
+            |&row: &usize| self.rows[row].steps.iter().rfind(|step| !matches!(step.as_str(), "[]" | "*"));
+        let of_row = said.iter().find_map(of_row).map_or("", String::as_str);
+        let is_pure = || PURE.contains(&of_row) || VALUES.contains(&of_row);
+        if value.is_number() && !is_kind && !says_unit(name) && !is_pure() {
+            self.wrong.insert(format!("{} does not say its unit", place()));
+        }
     }
 
     /// Whether what is not marked was everywhere; notes what was not.
@@ -263,7 +323,7 @@ const SETS: &[(&str, &str)] = &[
     ("advise", "strategies[].strategy"),
     ("advise", "strategies[].bound_by"),
     ("advise", "decided_by.what"),
-    ("advise", "pipelines[].order"),
+    ("advise", "pipelines[].issue_order"),
     ("advise", "crossings[].varies"),
     ("machines", "[].figures[].grade"),
     ("fit", "figures[].standing"),
@@ -274,13 +334,34 @@ const SETS: &[(&str, &str)] = &[
     ("probe", "state"),
 ];
 
+/// Values of what the call is about, as it has them: text, or numbers in the unit that stands beside them.
+const VALUES: &[&str] = &["at", "expected", "input", "mended_read", "read", "result", "start", "value"];
+
+/// Names of numbers without a unit, or with one that is not this vocabulary's.
+#[rustfmt::skip]
+const PURE: &[&str] = &[
+    // Positions: of commands, lines, elements, cells, events, devices, ranks, rows of the tutorial.
+    "best_cell", "command", "events", "first", "index", "indices", "insert_before", "line", "ordinal", "peers", "rank", "remove",
+    "replace", "second", "tutorial_row",
+    // Parts, ratios and what else is one number by another.
+    "component", "factor", "factor_if_staged", "influence", "leverage", "load", "moves_rows_by", "ratio", "relative",
+    "relative_error", "residual", "rms_residual", "worst_residual",
+    // What a machine has or a call asks for, as its profile or its option calls it.
+    "compute_capability", "copy_engines", "cores", "generation_most", "generation_now", "in_flight", "items", "lanes_most",
+    "lanes_now", "link_generation", "link_width", "multiprocessors", "repeat", "threads",
+    // As the contract for traces has them.
+    "dropped_events", "problems",
+    // As the tutorial's table and files of measured rows have them.
+    "fitted_ms", "measured_ms", "published_ms", "simulated_ms",
+];
+
 /// Fields that not every machine prints.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("probe", "links[].pci_bus_id", "what Linux tells of a GPU on its bus"),
-    ("probe", "links[].generation", "the same"),
-    ("probe", "links[].lanes", "the same"),
+    ("probe", "links[].generation_most", "the same"),
+    ("probe", "links[].lanes_now", "the same"),
     ("probe", "links[].generation_now", "the same"),
-    ("probe", "links[].most_lanes", "the same"),
+    ("probe", "links[].lanes_most", "the same"),
     (
         "probe --measure",
         "fit.*.points[].again_ns",
@@ -306,6 +387,7 @@ const CALLS: &[(&str, i32, Driver, &str)] = &[
     ("check", 1, Absent, "check freed.txt --explain"),
     ("check", 1, Absent, "check maybe.txt --explain"),
     ("check", 1, Absent, "check far.txt --explain"),
+    ("check", 1, Absent, "check full.txt"),
     ("check", 0, Absent, "check reach.txt"),
     ("check", 2, Absent, "check wrong.json"),
     ("run", 0, Absent, "run values.txt --what-if lat=2 --trace v.trace.json --record v.txt"),
@@ -373,6 +455,9 @@ fn inputs(folder: &Path) {
         "many.txt",
         "stream a, b\ndevice d 8\nrepeat k 100\nkernel on a writes d\nkernel on b writes d\nend\n",
     );
+    // More pairs of commands than a list of hazards has.
+    let [first, second] = ["a", "b"].map(|on| format!("repeat k 300\nkernel on {on} writes d\nend\n"));
+    put("full.txt", &format!("stream a, b\ndevice d 8\n{first}{second}"));
     put(
         "wrong.json",
         r#"{"schema_version": 1, "ops": [{"op": "host_read", "span": {"buf": "b", "off": 0, "len": 4}}]}"#,
@@ -490,7 +575,8 @@ fn the_guide_has_every_field_that_is_printed_and_no_other() {
     let folder = stage("json-guide");
     inputs(&folder);
     let (is_printed, is_left_out) = (vec![false; rows.len()], vec![false; rows.len()]);
-    let mut seen = Seen { rows: &rows, is_printed, is_left_out, wrong: BTreeSet::new() };
+    let (kinds, wrong) = (BTreeMap::new(), BTreeSet::new());
+    let mut seen = Seen { rows: &rows, is_printed, is_left_out, kinds, wrong };
     let mut objects: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (section, report) in reports(&folder) {
         let places = places(&rows, section, &[], false);
@@ -507,6 +593,9 @@ fn the_guide_has_every_field_that_is_printed_and_no_other() {
         if row.is_marked && !seen.is_left_out[k] && seen.is_printed[k] {
             seen.wrong.insert(format!("{section}: {field} is marked and always there"));
         }
+    }
+    for (name, kinds) in seen.kinds.iter().filter(|(_, kinds)| 1 < kinds.len()) {
+        seen.wrong.insert(format!("{name} is {kinds:?}"));
     }
     assert!(600 < rows.len(), "{} fields", rows.len());
     let wrong: Vec<String> = seen.wrong.into_iter().collect();

@@ -406,7 +406,7 @@ fn what_a_stream_waits_for_is_found_by_its_record() {
     // Without the record the wait is there, and what it waits for is not known.
     let (without, fewer) = of("none.sqlite", &rows(10));
     told["findings"] = without["findings"].clone();
-    told["replay"] = without["replay"].clone();
+    told["replay_error"] = without["replay_error"].clone();
     assert_eq!(told, without, "the figures are those of the times");
     assert_eq!(arrows, fewer + 1, "an arrow from the copy to the kernel");
     // Of two processes each waits for its own.

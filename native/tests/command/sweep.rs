@@ -15,7 +15,7 @@ fn one_axis_is_a_table_of_runs() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     let object: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(object["axes"], json!([{"name": "h2d_bw", "unit": "GB/s", "values": ["6", "12", "24"]}]));
-    assert_eq!((&object["what_if"], &object["best"]), (&json!(["pin:x"]), &json!(2)));
+    assert_eq!((&object["changes"], &object["best_cell"]), (&json!(["pin:x"]), &json!(2)));
     let cells = object["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 3);
     for (cell, rate) in cells.iter().zip(["6", "12", "24"]) {
@@ -64,7 +64,7 @@ fn two_axes_are_a_map() {
     let object: Value = serde_json::from_str(&ran.out).unwrap();
     let cells = object["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 20);
-    assert_eq!(cells[13]["at"], json!([1, 3]));
+    assert_eq!(cells[13]["indices"], json!([1, 3]));
     assert_eq!(cells[13]["changes"], json!(["pin:x", "h2d_bw=20"]));
     // What is left as it is has no value, for scripts that read the others.
     assert_eq!(object["axes"][0]["values"], json!([null, "x"]));
@@ -72,7 +72,7 @@ fn two_axes_are_a_map() {
     assert_eq!(cells[3]["verdict"], "race", "by contract the source may still be read");
     let ends: Vec<i64> = cells.iter().map(|c| c["end_ns"].as_i64().unwrap()).collect();
     assert!(ends[..10].windows(2).all(|e| e[1] <= e[0]) && ends[10..].windows(2).all(|e| e[1] < e[0]));
-    assert_eq!(object["best"], 19);
+    assert_eq!(object["best_cell"], 19);
     let svg = std::fs::read_to_string(folder.join("map.svg")).unwrap();
     assert!(svg.contains("soonest") && svg.contains("h2d_bw (GB/s)"));
     let text = spanlift(&folder, &args).out;

@@ -62,10 +62,10 @@ fn a_blocking_call_waits_a_thousand_times_and_the_other_once() {
     let calls = tour["host_calls"].as_array().unwrap();
     assert_eq!(calls.len(), 6);
     for call in calls {
-        assert_eq!(call["simulated_calls"], call["published_calls"], "{call}");
+        assert_eq!(call["simulated_count"], call["published_count"], "{call}");
     }
     let of = |row: u64, name: &str| {
-        let call = calls.iter().find(|call| call["row"] == row && call["name"] == name).unwrap();
+        let call = calls.iter().find(|call| call["tutorial_row"] == row && call["name"] == name).unwrap();
         (number(&call["simulated_ms"]), number(&call["published_ms"]))
     };
     let [(blocking, published), (not, published_not)] = [5, 6].map(|row| of(row, "cudaMemcpyAsync"));
@@ -120,7 +120,7 @@ fn demonstrations_read_wrong_values_and_their_mended_forms_right_ones() {
         assert_eq!(d["mended_hazards"], Value::Array(vec![]), "{d}");
     }
     for c in tour["controls"].as_array().unwrap() {
-        assert_eq!((&c["right"], &c["of"]), (&Value::from(100), &Value::from(100)), "{c}");
+        assert_eq!((&c["n_right"], &c["n_reads"]), (&Value::from(100), &Value::from(100)), "{c}");
     }
     let verdicts = |c: &Value| (c["contract"].clone(), c["typical"].clone());
     assert_eq!(verdicts(&tour["controls"][0]), ("race".into(), "safe".into()));

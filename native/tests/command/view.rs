@@ -50,8 +50,7 @@ fn the_report_is_json_on_request_and_standard_input_is_read() {
     let object: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(object["written"], "out.html");
     assert_eq!(object["bytes"], std::fs::metadata(folder.join("out.html")).unwrap().len());
-    let file =
-        json!({"file": "standard input", "kind": "trace", "n_events": 2, "dropped": 0, "problems": {}});
+    let file = json!({"file": "standard input", "kind": "trace", "n_events": 2, "dropped_events": 0, "problems": {}});
     assert_eq!(object["files"], json!([file]));
 }
 

@@ -47,7 +47,7 @@ pub struct Findings {
     pub missing: Vec<Missing>,
 }
 
-written!(Findings: replay, findings, missing);
+written!(Findings: replay as "replay_error", findings, missing);
 
 /// The recorded time against that of a run of the model without any change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +60,7 @@ pub struct ReplayError {
     pub error: f64,
 }
 
-written!(ReplayError: recorded_ns, replayed_ns, error);
+written!(ReplayError: recorded_ns, replayed_ns, error as "relative");
 
 /// Something that could be better.
 #[derive(Debug, Clone, PartialEq)]

@@ -26,14 +26,14 @@ pub struct Hta {
     /// Something runs, and no such kernel.
     pub non_compute_ns: i128,
     /// Operations that are left out because no host call is joined with them.
-    pub ignored_ops: u64,
+    pub n_ignored_ops: u64,
     /// Rows of synchronisations that count as work.
-    pub syncs_as_work: u64,
+    pub n_syncs_as_work: u64,
     /// Times were rounded to microseconds.
     pub rounded: bool,
 }
 
-written!(Hta: window_ns, busy_ns, idle_ns, compute_ns, non_compute_ns, ignored_ops, syncs_as_work, rounded);
+written!(Hta: window_ns, busy_ns, idle_ns, compute_ns, non_compute_ns, n_ignored_ops, n_syncs_as_work, rounded);
 
 /// What that tool reports; `None` when it has nothing to report.
 pub fn hta(table: &Table) -> Option<Hta> {
@@ -62,8 +62,8 @@ pub fn hta(table: &Table) -> Option<Hta> {
         idle_ns: all.window()? - all.len(),
         compute_ns: compute,
         non_compute_ns: all.len() - compute,
-        ignored_ops: (table.ops.len() - matched.len()) as u64,
-        syncs_as_work: syncs.len() as u64,
+        n_ignored_ops: (table.ops.len() - matched.len()) as u64,
+        n_syncs_as_work: syncs.len() as u64,
         rounded,
     })
 }

@@ -23,13 +23,13 @@ pub struct Rank {
     /// collective leads there.
     pub offset_ns: Option<i128>,
     /// Collectives that it has in common with others.
-    pub collectives: u64,
+    pub n_collectives: u64,
     /// From the beginning of a collective on this rank to that on the last one, summed: it waited for others.
     pub waits_for_others_ns: i128,
     /// From the second last beginning to this rank's, summed over collectives that it began last.
     pub keeps_others_waiting_ns: i128,
     /// Collectives that it began last.
-    pub last: u64,
+    pub n_last: u64,
     /// Some kernel computes.
     pub compute_busy_ns: i128,
     /// Some kernel communicates.
@@ -39,7 +39,7 @@ pub struct Rank {
 }
 
 written!(Rank:
-    file, rank, offset_ns, collectives, waits_for_others_ns, keeps_others_waiting_ns, last, compute_busy_ns,
+    file, rank, offset_ns, n_collectives, waits_for_others_ns, keeps_others_waiting_ns, n_last, compute_busy_ns,
     comm_busy_ns, idle_ns
 );
 
@@ -62,13 +62,13 @@ pub fn ranks(files: &[(String, &Table)]) -> Vec<Rank> {
         })
         .collect_vec();
     for Common { members, n, .. } in &common {
-        members.iter().for_each(|&rank| found[rank].collectives += *n as u64);
+        members.iter().for_each(|&rank| found[rank].n_collectives += *n as u64);
     }
     for (rank, aligned) in clocks(&collectives, &common).into_iter().enumerate() {
         for list in collectives[rank].values_mut() {
             list.iter_mut().for_each(|at| *at = (at.0 + aligned.offset, at.1 + aligned.offset));
         }
-        let is_known = aligned.to == 0 && 0 < found[rank].collectives;
+        let is_known = aligned.to == 0 && 0 < found[rank].n_collectives;
         found[rank].offset_ns = is_known.then_some(aligned.offset);
     }
     for Common { key, members, n } in &common {
@@ -83,7 +83,7 @@ pub fn ranks(files: &[(String, &Table)]) -> Vec<Rank> {
             }
             let second = begins.len().checked_sub(2).map_or(latest, |at| begins[at].0);
             if second < latest {
-                found[last].last += 1;
+                found[last].n_last += 1;
                 found[last].keeps_others_waiting_ns += latest - second;
             }
         }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(found.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [Some(0), Some(1)]);
         let [zero, one] = &found[..] else { panic!("two ranks") };
         assert_eq!((zero.offset_ns, one.offset_ns), (Some(77_000_000), Some(0)));
-        assert_eq!((zero.collectives, zero.last, one.last), (3, 1, 2));
+        assert_eq!((zero.n_collectives, zero.n_last, one.n_last), (3, 1, 2));
         assert_eq!((zero.waits_for_others_ns, one.waits_for_others_ns), (500_000, 10_000));
         assert_eq!((zero.keeps_others_waiting_ns, one.keeps_others_waiting_ns), (10_000, 500_000));
         assert_eq!(
@@ -247,11 +247,11 @@ mod tests {
         // Nobody is last where all begin at once.
         let tables = [rank(0, 0, &[10, 10]), rank(1, 5, &[10, 10])];
         let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
-        assert!(found.iter().all(|rank| rank.collectives == 2 && rank.last == 0));
+        assert!(found.iter().all(|rank| rank.n_collectives == 2 && rank.n_last == 0));
         // What not every rank has is no measure for clocks.
         let tables = [rank(0, 0, &[1, 2]), rank(1, 0, &[1])];
         let found = ranks(&tables.each_ref().map(|table| ("x".to_owned(), table)));
-        assert!(found.iter().all(|rank| rank.offset_ns.is_none() && rank.collectives == 0));
+        assert!(found.iter().all(|rank| rank.offset_ns.is_none() && rank.n_collectives == 0));
     }
 
     /// Ranks of one group know nothing of the clocks and delays of another's; a group of all joins both.
@@ -289,7 +289,7 @@ mod tests {
         let found = ranks(&files.each_ref().map(|table| ("x".to_owned(), table)));
         let told = |of: fn(&Rank) -> i128| found.iter().map(of).collect::<Vec<_>>();
         assert_eq!(
-            found.iter().map(|rank| (rank.offset_ns, rank.collectives)).collect::<Vec<_>>(),
+            found.iter().map(|rank| (rank.offset_ns, rank.n_collectives)).collect::<Vec<_>>(),
             [(Some(0), 2), (Some(-7_000), 2), (None, 2), (None, 2)]
         );
         assert_eq!(told(|rank| rank.waits_for_others_ns), [30_000, 10_000, 20_000, 0]);
@@ -297,7 +297,7 @@ mod tests {
         // A group of one rank has nothing in common with anybody.
         let alone = of(0, 0, &[&twice(low, [0, 10])[..], &[("0", "[0]", 0)]].concat());
         let found = ranks(&[&alone, &files[1]].map(|table| ("x".to_owned(), table)));
-        assert_eq!(found.iter().map(|rank| rank.collectives).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(found.iter().map(|rank| rank.n_collectives).collect::<Vec<_>>(), [2, 2]);
         // Rank 2 is with rank 1 in another group, so its clock is known, and through it that of rank 3.
         let more = [("3", "[1, 2]", 0)];
         let [with_one, with_two] = [(1, 7, low, [30, 0]), (2, 90, high, [0, 0])]
@@ -305,7 +305,7 @@ mod tests {
         let [zero, _, _, three] = files;
         let found = ranks(&[&zero, &with_one, &with_two, &three].map(|table| ("x".to_owned(), table)));
         assert_eq!(
-            found.iter().map(|rank| (rank.offset_ns, rank.collectives)).collect::<Vec<_>>(),
+            found.iter().map(|rank| (rank.offset_ns, rank.n_collectives)).collect::<Vec<_>>(),
             [(Some(0), 2), (Some(-7_000), 3), (Some(-90_000), 3), (Some(-95_000), 2)]
         );
     }

@@ -45,16 +45,16 @@ pub struct Change {
     /// What is compared: `step_ns`, or the name of a kernel or call.
     pub name: String,
     /// The median of the first trace.
-    pub a: i128,
+    pub a_ns: i128,
     /// The median of the second trace.
-    pub b: i128,
-    /// `b - a`.
-    pub more: i128,
-    /// `b / a - 1`, to six places; `None` when `a` is 0.
-    pub share: Option<f64>,
+    pub b_ns: i128,
+    /// `b_ns - a_ns`.
+    pub more_ns: i128,
+    /// `b_ns / a_ns - 1`, to six places; `None` from 0.
+    pub relative: Option<f64>,
 }
 
-written!(Change: name, a, b, more, share);
+written!(Change: name, a_ns, b_ns, more_ns, relative);
 
 /// Two traces compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,8 +68,6 @@ pub struct Comparison {
     /// Host calls by name, the greatest difference first.
     pub calls: Vec<Change>,
 }
-
-written!(Comparison: n_steps, figures, work, calls);
 
 /// Compares the medians of two traces' steps.
 /// # Examples
@@ -86,7 +84,7 @@ written!(Comparison: n_steps, figures, work, calls);
 /// };
 /// let compared = compare(&steps(50)?, &steps(60)?);
 /// let step = compared.figures.iter().find(|f| f.name == "step_ns").ok_or("absent")?;
-/// assert_eq!((step.a, step.b, step.share), (50_000, 60_000, Some(0.2)));
+/// assert_eq!((step.a_ns, step.b_ns, step.relative), (50_000, 60_000, Some(0.2)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn compare(a: &Steps, b: &Steps) -> Comparison {
@@ -107,9 +105,9 @@ pub fn compare(a: &Steps, b: &Steps) -> Comparison {
     }
 }
 
-fn change(name: String, a: i128, b: i128) -> Change {
-    let share = (a != 0).then(|| rounded(b as f64 / a as f64 - 1.0));
-    Change { name, a, b, more: b - a, share }
+fn change(name: String, a_ns: i128, b_ns: i128) -> Change {
+    let relative = (a_ns != 0).then(|| rounded(b_ns as f64 / a_ns as f64 - 1.0));
+    Change { name, a_ns, b_ns, more_ns: b_ns - a_ns, relative }
 }
 
 /// Times by name, as [`Steps`] has them.
@@ -128,7 +126,7 @@ fn changes(both: [(&ByName, usize); 2]) -> Vec<Change> {
         change(name.clone(), a, b)
     };
     let mut changes: Vec<Change> = names.into_iter().map(compared).collect_vec();
-    sort_by_key(&mut changes, |change| std::cmp::Reverse(change.more.abs()));
+    sort_by_key(&mut changes, |change| std::cmp::Reverse(change.more_ns.abs()));
     changes
 }
 
@@ -357,13 +355,13 @@ mod tests {
         assert_eq!(found.n_steps, [3, 4]);
         let copies = &found.work[0];
         assert_eq!(
-            (copies.name.as_str(), copies.a, copies.b),
+            (copies.name.as_str(), copies.a_ns, copies.b_ns),
             ("Memcpy HtoD (Pinned -> Device)", 70_000, 60_000)
         );
-        assert_eq!(copies.share, Some(-0.142857));
+        assert_eq!(copies.relative, Some(-0.142857));
         let same = compare(&steps(&[50]), &steps(&[50]));
-        assert!(same.figures.iter().chain(&same.work).all(|change| change.more == 0));
+        assert!(same.figures.iter().chain(&same.work).all(|change| change.more_ns == 0));
         let gone = compare(&steps(&[50]), &Steps::default());
-        assert_eq!((gone.work[0].b, gone.work[0].share), (0, Some(-1.0)));
+        assert_eq!((gone.work[0].b_ns, gone.work[0].relative), (0, Some(-1.0)));
     }
 }

@@ -71,10 +71,11 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
     match (args.report.format, explained) {
         (Format::Json, None) => {
-            out.json_text(&with_unreached(report.to_json(&program), &program, &unreached));
+            out.json_text(&object(report.to_json(&program), &report, &program, &unreached));
         }
         (Format::Json, Some(relation)) => {
-            out.json_text(&with_unreached(explore::explained_json(relation, &report), &program, &unreached));
+            let text = explore::explained_json(relation, &report);
+            out.json_text(&object(text, &report, &program, &unreached));
         }
         (Format::Text, relation) => {
             text(&program, &report, relation, out);
@@ -164,8 +165,8 @@ fn streamed(args: &CheckArgs, asked: Option<Machine>, out: &mut Out) -> Result<E
     found.unreached.retain(|one| one.is_on(machine.as_ref()));
     match args.report.format {
         Format::Json => {
-            let report = found.report.to_json(&found.program);
-            out.json_text(&with_unreached(report, &found.program, &found.unreached));
+            let text = found.report.to_json(&found.program);
+            out.json_text(&object(text, &found.report, &found.program, &found.unreached));
         }
         Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
         Format::Text => {
@@ -200,23 +201,24 @@ impl Read for Reading {
     }
 }
 
-/// The object of a report, and what is out of reach beside it, where anything is: the contract knows no such field.
-fn with_unreached(report: String, program: &Program, unreached: &[Unreached]) -> String {
+/// The object of a report with two fields beside it that the contract does not know, where there is something to say: that the
+/// list ended early, and what is out of reach.
+fn object(text: String, report: &Report, program: &Program, unreached: &[Unreached]) -> String {
+    let Some(open) = text.strip_suffix('}') else { return text };
+    let ended = if report.complete { "" } else { ",\"is_complete\":false" };
     let one = |found: &Unreached| {
         serde_json::json!({
-            "index": found.index,
+            "command": found.index,
             "buffer": program.names().buffer(found.buffer),
-            "why": found.why.name(),
-            "text": found.sentence(program.names()),
+            "kind": found.why.name(),
+            "sentence": found.sentence(program.names()),
         })
     };
-    match report.strip_suffix('}') {
-        Some(open) if !unreached.is_empty() => {
-            let list: serde_json::Value = unreached.iter().map(one).collect();
-            format!("{open},\"unreached\":{list}}}")
-        }
-        _ => report,
-    }
+    let unreached = match unreached {
+        [] => String::new(),
+        _ => format!(",\"unreached\":{}", unreached.iter().map(one).collect::<serde_json::Value>()),
+    };
+    format!("{open}{ended}{unreached}}}")
 }
 
 /// Says what is out of reach, once for each line and buffer.

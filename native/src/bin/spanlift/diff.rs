@@ -67,18 +67,21 @@ impl Limit {
         })?;
         let passed = match self.more {
             // Whole percents are exact: what grew by 29 % of 100 ns has not passed 29 %.
-            More::Percent(percent) => 100.0 * change.more as f64 > percent * change.a as f64,
-            More::Nanoseconds(ns) => ns < change.more,
+            More::Percent(percent) => 100.0 * change.more_ns as f64 > percent * change.a_ns as f64,
+            More::Nanoseconds(ns) => ns < change.more_ns,
         };
-        Ok((passed && 0 < change.more).then_some(change))
+        Ok((passed && 0 < change.more_ns).then_some(change))
     }
 }
 
 /// What is printed.
 #[derive(Serialize)]
 struct Report<'a> {
-    #[serde(flatten)]
-    found: &'a Comparison,
+    n_steps_a: usize,
+    n_steps_b: usize,
+    figures: &'a [Change],
+    work: &'a [Change],
+    calls: &'a [Change],
     regressions: Vec<&'a Change>,
 }
 
@@ -98,8 +101,16 @@ pub(crate) fn run(args: &DiffArgs, out: &mut Out) -> Result<End, Fail> {
     }
     match args.report.format {
         Format::Json => {
-            let report = Report { found: &found, regressions: regressions.clone() };
-            out.json(&report);
+            let [n_steps_a, n_steps_b] = found.n_steps;
+            let Comparison { figures, work, calls, .. } = &found;
+            out.json(&Report {
+                n_steps_a,
+                n_steps_b,
+                figures,
+                work,
+                calls,
+                regressions: regressions.clone(),
+            });
         }
         Format::Text => text(args, &found, &regressions, out),
     }
@@ -120,7 +131,7 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
     for (title, changes) in
         [("figures", &found.figures), ("kernels, copies, memsets", &found.work), ("host calls", &found.calls)]
     {
-        let changed: Vec<&Change> = changes.iter().filter(|c| c.more != 0 || title == "figures").collect();
+        let changed: Vec<&Change> = changes.iter().filter(|c| c.more_ns != 0 || title == "figures").collect();
         if changed.is_empty() {
             continue;
         }
@@ -131,15 +142,15 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
             changed.iter().take(MOST_ROWS).map(|change| say::one_line(&change.name)).collect();
         // What the figures leave of a terminal's line.
         for (change, name) in changed.iter().zip(apart(&names, help::WIDTH - 42)) {
-            let share = match change.share {
-                Some(share) => signed_percent(share),
-                None if change.more == 0 => signed_percent(0.0),
+            let relative = match change.relative {
+                Some(relative) => signed_percent(relative),
+                None if change.more_ns == 0 => signed_percent(0.0),
                 None => "from 0".to_owned(),
             };
             out.line(&format!(
-                "  {:>12}  {:>12}  {share:>10}  {name}",
-                analyze::time(change.a),
-                analyze::time(change.b)
+                "  {:>12}  {:>12}  {relative:>10}  {name}",
+                analyze::time(change.a_ns),
+                analyze::time(change.b_ns)
             ));
         }
         if MOST_ROWS < changed.len() {
@@ -149,7 +160,8 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
     }
     for change in regressions {
         let name = say::one_line(&change.name);
-        let grew = format!("{name} grew from {} to {}", analyze::time(change.a), analyze::time(change.b));
+        let grew =
+            format!("{name} grew from {} to {}", analyze::time(change.a_ns), analyze::time(change.b_ns));
         out.line(&format!("\n{} {grew}", out.paint(Style::Error, "regression:")));
     }
 }

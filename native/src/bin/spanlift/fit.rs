@@ -111,10 +111,10 @@ fn object(fit: &Fit) -> Value {
         .collect();
     let silent: Vec<&str> = silent(fit).map(|f| f.name.as_str()).collect();
     json!({
-        "rows": rows, "worst": fit.worst(), "rms": fit.rms(), "figures": figures, "rank": fit.rank,
+        "rows": rows, "worst_residual": fit.worst(), "rms_residual": fit.rms(), "figures": figures, "n_determined": fit.rank,
         "cannot_determine": {"no_influence": silent, "combinations": open},
-        "steps": fit.n_steps, "settled": fit.stop == Stop::Settled,
-        "machine": serde_json::from_str::<Value>(&fit.machine.to_json()).unwrap_or_default(),
+        "n_steps": fit.n_steps, "settled": fit.stop == Stop::Settled,
+        "profile": serde_json::from_str::<Value>(&fit.machine.to_json()).unwrap_or_default(),
     })
 }
 

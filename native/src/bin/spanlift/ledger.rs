@@ -9,11 +9,13 @@ use crate::say::{Out, Style};
 
 /// As JSON: `factor` is null where nothing is asked for.
 pub(crate) fn object(ledger: &Ledger) -> Value {
-    let hops: serde_json::Map<String, Value> =
-        ledger.hops().into_iter().map(|(name, bytes)| (name.to_owned(), json!(bytes))).collect();
-    json!({
-        "payload_bytes": ledger.payload, "moved_bytes": ledger.moved(), "factor": ledger.factor(), "hops_bytes": hops,
-    })
+    let mut object = json!({
+        "payload_bytes": ledger.payload, "moved_bytes": ledger.moved(), "factor": ledger.factor(),
+    });
+    for (name, bytes) in ledger.hops() {
+        object[format!("{name}_bytes")] = json!(bytes);
+    }
+    object
 }
 
 /// In lines; nothing where nothing is moved.

@@ -130,12 +130,12 @@ fn text(answer: &Result<Found, OpenError>, links: &[Link], out: &mut Out) {
         }
     }
     for link in links {
-        let most = link.most_lanes.filter(|n| *n != link.lanes);
+        let most = link.lanes_most.filter(|n| *n != link.lanes_now);
         let of = most.map_or_else(String::new, |n| format!(" of {n}"));
         let id = say::one_line(&link.pci_bus_id);
         out.line(&format!(
             "link    PCI {id}: generation {}, {}{of} lanes (advise --link {link})",
-            link.generation, link.lanes
+            link.generation_most, link.lanes_now
         ));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{self, ExploreError, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
@@ -84,24 +85,44 @@ pub(crate) fn replayed(args: &RunArgs, holds: &Holds, program: &Program, out: &m
     Ok(End::Done)
 }
 
-/// Numbers that may be larger than JSON's integers are text there.
-fn large(n: u128) -> Value {
-    u64::try_from(n).map_or_else(|_| json!(n.to_string()), |n| json!(n))
+/// What was found, for programs: written as it is, since a [`Value`] holds no number of 128 bits.
+#[derive(Serialize)]
+struct Report {
+    mode: &'static str,
+    is_complete: bool,
+    n_steps: usize,
+    n_racing: usize,
+    n_schedules: Option<u128>,
+    n_orders: u128,
+    n_results: usize,
+    results: Vec<OneResult>,
 }
 
-fn object(relation: &Relation<'_>, found: &Explored) -> Value {
-    let program = relation.program;
-    let outcome = |o: &Outcome| {
-        json!({
-            "replay": o.schedule.holds(relation).to_string(), "n_late": o.n_late, "n_orders": large(o.n_orders),
-            "finds": o.finds.iter().map(|find| find_json(program, find)).collect::<Vec<_>>(),
-        })
+#[derive(Serialize)]
+struct OneResult {
+    replay: String,
+    n_late: usize,
+    n_orders: u128,
+    finds: Vec<Value>,
+}
+
+fn object(relation: &Relation<'_>, found: &Explored) -> Report {
+    let one = |o: &Outcome| OneResult {
+        replay: o.schedule.holds(relation).to_string(),
+        n_late: o.n_late,
+        n_orders: o.n_orders,
+        finds: o.finds.iter().map(|find| find_json(relation.program, find)).collect(),
     };
-    json!({
-        "mode": relation.terms.mode.name(), "is_complete": found.is_complete, "n_steps": found.n_steps,
-        "n_racing": found.n_racing, "n_schedules": found.n_schedules.map(large), "n_orders": large(found.n_orders),
-        "n_results": found.n_results, "results": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),
-    })
+    Report {
+        mode: relation.terms.mode.name(),
+        is_complete: found.is_complete,
+        n_steps: found.n_steps,
+        n_racing: found.n_racing,
+        n_schedules: found.n_schedules,
+        n_orders: found.n_orders,
+        n_results: found.n_results,
+        results: found.outcomes.iter().map(one).collect(),
+    }
 }
 
 fn find_json(program: &Program, find: &Find) -> Value {

@@ -167,13 +167,13 @@ impl Swept<'_> {
         let always: Vec<String> = self.axes[0].values[0].changes.iter().map(ToString::to_string).collect();
         let cells = self.cells.iter().map(|cell| {
             json!({
-                "at": cell.at[1..], "changes": self.changes(cell), "end_ns": cell.end,
+                "indices": cell.at[1..], "changes": self.changes(cell), "end_ns": cell.end,
                 "verdict": cell.verdict.name(), "ledger": ledger::object(&cell.ledger),
             })
         });
         json!({
-            "n_commands": self.program.len(), "machine": self.machine(), "what_if": always,
-            "axes": axes.collect::<Vec<_>>(), "best": self.best, "cells": cells.collect::<Vec<_>>(),
+            "n_commands": self.program.len(), "machine": self.machine(), "changes": always,
+            "axes": axes.collect::<Vec<_>>(), "best_cell": self.best, "cells": cells.collect::<Vec<_>>(),
         })
     }
 

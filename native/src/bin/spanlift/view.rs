@@ -325,13 +325,13 @@ impl Figures {
                 let kind = if operator.is_some() { "operator" } else { "program" };
                 json!({
                     "file": file, "kind": kind, "n_commands": n_commands, "end_ns": end, "machine": machine,
-                    "operator": operator,
+                    "formula": operator,
                 })
             }
             Figures::Trace { n_events, dropped, problems } => {
                 let problems: serde_json::Map<String, Value> =
                     problems.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
-                json!({"file": file, "kind": "trace", "n_events": n_events, "dropped": dropped, "problems": problems})
+                json!({"file": file, "kind": "trace", "n_events": n_events, "dropped_events": dropped, "problems": problems})
             }
             Figures::Layout { n_tensors, n_storages, to, .. } => {
                 json!({"file": file, "kind": "layout", "n_tensors": n_tensors, "n_storages": n_storages, "to": to})

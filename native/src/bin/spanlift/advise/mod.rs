@@ -262,9 +262,9 @@ fn object(advice: &Advice) -> Value {
         .iter()
         .map(|c| {
             json!({
-                "strategy": c.name(), "order": c.order(), "copy_engines": c.engines, "in_flight": c.pipeline.slots(),
+                "strategy": c.name(), "issue_order": c.order(), "copy_engines": c.engines, "in_flight": c.pipeline.slots(),
                 "items": c.pipeline.items,
-                "time_ms": c.time.as_millis(), "device_bytes": c.memory.device, "pinned_bytes": c.memory.pinned,
+                "time_ns": c.time.0, "device_bytes": c.memory.device, "pinned_bytes": c.memory.pinned,
                 "pageable_bytes": c.memory.pageable,
             })
         })
@@ -274,7 +274,7 @@ fn object(advice: &Advice) -> Value {
         .map(|c| json!({"varies": c.varies.name(), "at": c.at, "unit": c.varies.unit(), "below": c.below, "above": c.above}))
         .collect();
     json!({
-        "machine": machine.name, "link_gb_per_s": link,
+        "machine": machine.name, "link_gb_s": link,
         "request": {
             "tensors": tensors, "count": request.count(), "bytes": request.total(), "from": request.from.name(),
             "work_ns": request.work.0, "back": request.back, "cores": request.cores, "load": request.load,
@@ -292,13 +292,12 @@ fn prediction(p: &Prediction, request: &Request) -> Value {
     json!({
         "strategy": p.strategy.name(), "words": p.strategy.to_string(), "pytorch": p.strategy.in_pytorch(request.from),
         "threads": p.strategy.threads(),
-        "time_ms": p.time.as_millis(), "setup_ms": p.setup.as_millis(),
-        "cost_ms": p.cost(request.repeat).as_millis(),
+        "time_ns": p.time.0, "setup_ns": p.setup.0, "cost_ns": p.cost(request.repeat).0,
         "pinned_bytes": p.memory.pinned, "pageable_bytes": p.memory.pageable, "device_bytes": p.memory.device,
         "bound_by": p.bound(), "carried_on": !p.is_whole,
-        "spent_ms": {
-            "calls": s.calls.as_millis(), "host_copies": s.copies.as_millis(), "page_locking": s.locking.as_millis(),
-            "link": s.link.as_millis(), "work": s.work.as_millis(), "processors": s.cpu.as_millis(),
+        "spent_ns": {
+            "calls": s.calls.0, "host_copies": s.copies.0, "page_locking": s.locking.0, "link": s.link.0, "work": s.work.0,
+            "processors": s.cpu.0,
         },
     })
 }

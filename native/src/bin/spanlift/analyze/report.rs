@@ -322,7 +322,7 @@ fn devices_table(figures: &Figures, out: &mut Out) {
 
 /// Ranks side by side.
 pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
-    if ranks.iter().all(|rank| rank.collectives == 0) {
+    if ranks.iter().all(|rank| rank.n_collectives == 0) {
         return out.line("no collective that traces have equally often: clocks cannot be aligned");
     }
     let head = [
@@ -344,7 +344,7 @@ pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
             rank.offset_ns.map_or_else(|| "-".to_owned(), time),
             time(rank.waits_for_others_ns),
             time(rank.keeps_others_waiting_ns),
-            format!("{} of {}", grouped(rank.last), grouped(rank.collectives)),
+            format!("{} of {}", grouped(rank.n_last), grouped(rank.n_collectives)),
             time(rank.compute_busy_ns),
             time(rank.comm_busy_ns),
             time(rank.idle_ns),

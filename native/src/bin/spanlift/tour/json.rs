@@ -15,7 +15,7 @@ pub(super) fn object(story: &Story) -> Value {
         .iter()
         .map(|row| {
             json!({
-                "id": row.published.id, "row": row.published.row,
+                "id": row.published.id, "tutorial_row": row.published.row,
                 "published_ms": row.published.published_ms, "simulated_ms": row.simulated.as_millis(),
                 "ledger": ledger::object(&row.ledger),
             })
@@ -38,9 +38,9 @@ pub(super) fn object(story: &Story) -> Value {
         .flat_map(|profile| {
             profile.published.calls.iter().zip(&profile.simulated).map(|(published, simulated)| {
                 json!({
-                    "row": profile.published.row, "name": published.name,
-                    "published_calls": published.count, "published_ms": published.total_us / 1e3,
-                    "simulated_calls": simulated.count, "simulated_ms": simulated.total_ns as f64 / 1e6,
+                    "tutorial_row": profile.published.row, "name": published.name,
+                    "published_count": published.count, "published_ms": published.total_us / 1e3,
+                    "simulated_count": simulated.count, "simulated_ms": simulated.total_ns as f64 / 1e6,
                 })
             })
         })
@@ -63,7 +63,7 @@ pub(super) fn object(story: &Story) -> Value {
         .map(|c| {
             let (right, of) = c.judged.right();
             json!({
-                "id": c.id, "right": right, "of": of,
+                "id": c.id, "n_right": right, "n_reads": of,
                 "contract": c.judged.contract.verdict().name(), "typical": c.judged.typical.verdict().name(),
             })
         })
