@@ -24,6 +24,10 @@ pub enum Kind {
     Snapshot,
 }
 
+/// What an object with a `schema` and `nodes` is.
+pub const EXECUTION_TRACE: &str = "an execution trace of PyTorch (ExecutionTraceObserver), which has no times; open what its profiler exports \
+     (export_chrome_trace)";
+
 /// What packed a file that nothing here unpacks, by its first bytes; the program is called the same.
 pub fn packer(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
@@ -40,7 +44,7 @@ pub fn packer(bytes: &[u8]) -> Option<&'static str> {
 /// JSON list is a trace; whatever is no JSON is an operator or a program in the text form, by its first word.
 ///
 /// # Errors
-/// One line for a JSON object that is none of them, for markup, and for a packed or an SQLite file.
+/// One line for a JSON object that is none of them, for a list of lists, for markup, and for a packed or an SQLite file.
 pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if let Some(packer) = packer(bytes) {
@@ -59,6 +63,11 @@ pub fn of(bytes: &[u8]) -> Result<Kind, String> {
         _ => {}
     }
     match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
+        Some(b'[') if holds_lists(bytes) => {
+            Err("a list of lists, such as a memory timeline of PyTorch, which has sums alone; open a memory snapshot \
+                 (torch.cuda.memory._dump_snapshot)"
+                .to_owned())
+        }
         Some(b'[') => Ok(Kind::Trace),
         Some(b'{') => of_object(bytes),
         Some(b'<') => Err("a web page or other markup, which a browser opens".to_owned()),
@@ -68,7 +77,7 @@ pub fn of(bytes: &[u8]) -> Result<Kind, String> {
 }
 
 fn of_object(bytes: &[u8]) -> Result<Kind, String> {
-    struct Keys<'a>(&'a mut Option<Kind>);
+    struct Keys<'a>(&'a mut Option<Kind>, &'a mut u32);
     impl<'de> Visitor<'de> for Keys<'_> {
         type Value = ();
 
@@ -83,6 +92,10 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
                     "operator" => Some(Kind::Operator),
                     "traceEvents" => Some(Kind::Trace),
                     "storages" | "tensors" => Some(Kind::Layout),
+                    "schema" | "nodes" => {
+                        *self.1 += 1;
+                        None
+                    }
                     _ => None,
                 };
                 if self.0.is_some() {
@@ -93,14 +106,16 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
             Ok(())
         }
     }
-    let mut kind = None;
+    let (mut kind, mut n_execution) = (None, 0);
     // What is no text comes after what is looked at, or its reader is asked.
     let text = std::str::from_utf8(bytes).or_else(|e| std::str::from_utf8(&bytes[..e.valid_up_to()]));
-    let read = serde_json::Deserializer::from_str(text.unwrap_or_default()).deserialize_map(Keys(&mut kind));
+    let keys = Keys(&mut kind, &mut n_execution);
+    let read = serde_json::Deserializer::from_str(text.unwrap_or_default()).deserialize_map(keys);
     match (kind, read) {
         (Some(kind), _) => Ok(kind),
         // The reader of traces takes what JSON does not allow, such as the NaN of Python.
         (None, Err(_)) if holds_events(bytes) => Ok(Kind::Trace),
+        (None, _) if n_execution == 2 => Err(EXECUTION_TRACE.to_owned()),
         // A broken program says where: its reader is asked.
         (None, Err(_)) => Ok(Kind::Program),
         (None, Ok(())) => {
@@ -115,6 +130,11 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
 fn holds_events(bytes: &[u8]) -> bool {
     const KEY: &[u8] = b"\"traceEvents\"";
     bytes.windows(KEY.len()).any(|window| window == KEY)
+}
+
+/// Whether a list begins with a list, and nothing in it can be an event.
+fn holds_lists(bytes: &[u8]) -> bool {
+    bytes.iter().filter(|b| !b.is_ascii_whitespace()).nth(1) == Some(&b'[') && !bytes.contains(&b'{')
 }
 
 #[cfg(test)]
@@ -147,6 +167,29 @@ mod tests {
         check("\n<!doctype html>", None);
         check(r#"{"storages": []}"#, Some(Kind::Layout));
         check(r#"{"note": "ops", "tensors": [], "storages": []}"#, Some(Kind::Layout));
+    }
+
+    #[test]
+    fn what_pytorch_writes_beside_traces_is_told_by_what_it_is() {
+        let told = |text: &str| of(text.as_bytes()).unwrap_err();
+        for nodes in
+            [r#"[{"id": 1, "name": "run"}], "finish_ts": 9}"#, r#"[{"inputs": [NaN]}]}"#, r#"[{"id": 1"#]
+        {
+            assert_eq!(
+                told(&format!(r#"{{"schema": "1.1.1", "start_ts": 5, "nodes": {nodes}"#)),
+                EXECUTION_TRACE
+            );
+        }
+        check(r#"{"schema": 1, "nodes": [], "ops": []}"#, Some(Kind::Program));
+        check(r#"{"schema": 1, "nodes": [], "traceEvents": []}"#, Some(Kind::Trace));
+        check(r#"{"schema": 1, "nodes": [NaN], "traceEvents": []}"#, Some(Kind::Trace));
+        assert!(told(r#"{"nodes": [], "edges": []}"#).starts_with("neither"));
+        for list in ["[[0, 1], [[0, 4], [0, 8]]]", "\u{feff} [\n[0, 0, 512, 3]]", "[[]]"] {
+            assert!(told(list).starts_with("a list of lists, such as a memory timeline"), "{list}");
+        }
+        for list in ["[]", "[1]", r#"[[], {"ph": "X"}]"#, r#"[{"ph": "X", "args": [[1]]}]"#] {
+            check(list, Some(Kind::Trace));
+        }
     }
 
     #[test]

@@ -168,6 +168,37 @@ fn a_file_that_is_not_there_or_no_file_is_refused() {
     }
 }
 
+/// What PyTorch writes beside traces and snapshots is JSON too.
+#[test]
+fn an_execution_trace_and_a_memory_timeline_are_told_by_what_they_are() {
+    let folder = folder("pytorch-others");
+    let nodes = format!(
+        r#"{{"schema": "1.1.1", "nodes": [{{"name": "{}", "values": [NaN]}}]}}"#,
+        "n".repeat(2 << 20)
+    );
+    let execution = "an execution trace of PyTorch (ExecutionTraceObserver), which has no times; open what its profiler exports \
+                     (export_chrome_trace)";
+    let timeline = "a list of lists, such as a memory timeline of PyTorch, which has sums alone; open a memory snapshot \
+                    (torch.cuda.memory._dump_snapshot)";
+    for (name, text, what) in [
+        ("e.json", r#"{"schema": "1.1.1", "nodes": [{"id": 1}], "finish_ts": 9}"#, execution),
+        ("large.json", nodes.as_str(), execution),
+        ("m.json", "[[0, 1], [[0, 4], [0, 8]]]", timeline),
+        ("m.raw.json", "[[0, 0, 512, 3], [5, 1, 512, 3]]", timeline),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        for (call, byte) in [
+            (&["analyze", name][..], "byte 0: "),
+            (&["view", name, "-o", "v.html"], ""),
+            (&["check", name], ""),
+        ] {
+            let ran = spanlift(&folder, call);
+            let expected = format!("error: {name}: {byte}{what}\n");
+            assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{call:?}");
+        }
+    }
+}
+
 #[test]
 fn a_file_of_another_kind_is_told_as_what_it_is() {
     let folder = folder("other-kinds");

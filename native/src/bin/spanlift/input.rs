@@ -77,8 +77,8 @@ fn other(bytes: &[u8], needed: Option<Kind>, words: &str) -> Option<String> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
     let has_phase = || bytes.windows(4).any(|window| window == b"\"ph\"");
     let (what, readers) = match kind::of(bytes) {
-        // Of an object the reader of what is needed says more: where it ends, say.
-        Err(what) => return (first != Some(&b'{')).then_some(what),
+        // Of another object the reader of what is needed says more: where it ends, say.
+        Err(what) => return (first != Some(&b'{') || what == kind::EXECUTION_TRACE).then_some(what),
         Ok(found) if Some(found) == needed => return None,
         // Whatever is no other kind is held for a program.
         Ok(Kind::Program) if !Program::read(bytes).is_ok_and(|program| !program.is_empty()) => return None,

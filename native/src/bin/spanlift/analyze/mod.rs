@@ -14,7 +14,7 @@ use spanlift::trace::ReadError;
 use spanlift::trace::analysis::{Figures, Hta, Order, Rank, hta, ranks};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::{Scan, Table};
-use spanlift_viewer::kind::Kind;
+use spanlift_viewer::kind::{self, Kind};
 
 use crate::End;
 use crate::cli::{AnalyzeArgs, Format};
@@ -295,6 +295,12 @@ fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
         }
     }
     match scan.finish() {
+        Ok(table)
+            if table.dropped == table.n_events
+                && let Err(what) = kind::of(&begin) =>
+        {
+            Err(Fail::at(source.place(), format!("byte 0: {what}")))
+        }
         Ok(table) => Ok((table, n_bytes)),
         Err(e) => Err(fault(source, begin, e)),
     }
