@@ -136,9 +136,9 @@ pub fn gb_s(gb_s: f64) -> String {
     format!("{} GB/s", grouped(format!("{gb_s:.0}")))
 }
 
-/// Running text in which no line ends between a figure and its unit.
+/// Running text in which no line ends between a figure and its unit; `us`, as the command has it, becomes `µs`.
 pub fn unbroken(text: &str) -> String {
-    const UNITS: &str = "% × ns µs ms s B KiB MiB GiB TiB B/s kB/s MB/s GB/s";
+    const UNITS: &str = "% × ns us µs ms s B KiB MiB GiB TiB B/s kB/s MB/s GB/s";
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(' ') {
         let is_unit = |unit: &str| {
@@ -150,6 +150,10 @@ pub fn unbroken(text: &str) -> String {
         out.push_str(before);
         out.push(if is_figure { '\u{a0}' } else { ' ' });
         rest = after;
+        if is_figure && let Some(second) = rest.strip_prefix('u') {
+            out.push('µ');
+            rest = second;
+        }
     }
     out + rest
 }
@@ -221,6 +225,8 @@ mod tests {
             ("71.3 %", "71.3~%"),
             ("98 µs, 4.00 MiB at 42.8 GB/s", "98~µs, 4.00~MiB at 42.8~GB/s"),
             ("took 4 s · 12 B", "took 4~s · 12~B"),
+            ("880.000 us before, 10 us.", "880.000~µs before, 10~µs."),
+            ("3 users, 5 us/x, told us", "3 users, 5 us/x, told us"),
             ("500.0 kB/s ± 50 %", "500.0~kB/s ± 50~%"),
             ("4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s", "4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s"),
             ("0 to 9 ns\\nbusy 3 ns", "0 to 9~ns\\nbusy 3~ns"),
