@@ -162,6 +162,8 @@ impl fmt::Display for Size {
 
 /// Prints as [`Size::binary`]: `4.00 MiB`, `999 B`.
 ///
+/// Rounded, and so not to be read back; [`program::text::size`](crate::program::text::size) reads what people type, as `4MiB`.
+///
 /// ```
 /// assert_eq!(spanlift::Bytes(4 << 20).to_string(), "4.00 MiB");
 /// assert_eq!(spanlift::Bytes(999).to_string(), "999 B");
@@ -174,6 +176,8 @@ impl fmt::Display for Bytes {
 
 /// Prints four digits with the unit that has one to three of them before the point **after** rounding: `1.500 us`, `369.9 us`,
 /// `0.5 s` as `500.0 ms`; seconds have as many as they need.
+///
+/// Rounded, and so not to be read back; [`program::text::time`](crate::program::text::time) reads what people type, as `1.5us`.
 ///
 /// ```
 /// use spanlift::Nanos;

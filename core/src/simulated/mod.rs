@@ -172,7 +172,22 @@ impl From<SimError> for EngineError {
 
 /// A call that takes buffers was refused: why, and the buffers.
 ///
-/// Only the error is kept by `?` where an [`EngineError`] is expected.
+/// Only the error is kept by `?` where an [`EngineError`] is expected. It can be sent to other threads, as errors have to for `anyhow`;
+/// simulated buffers stay on theirs, so it is taken out first.
+///
+/// ```
+/// use spanlift::{machine::Machine, simulated::{Engine, EngineError}};
+///
+/// fn up(engine: &Engine) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     let (from, to) = (engine.pin(&[1f32, 2.0])?, engine.alloc(engine.stream(), 3)?);
+///     let flight = engine.h2d(engine.stream(), from, to).map_err(EngineError::from)?;
+///     flight.wait().map_err(EngineError::from)?;
+///     Ok(())
+/// }
+/// let told = up(&Engine::open(0, Machine::default())?).unwrap_err().to_string();
+/// assert!(told.contains("2") && told.contains("3"), "{told}");
+/// # Ok::<(), EngineError>(())
+/// ```
 pub struct Refused<B> {
     /// Why.
     pub error: EngineError,
