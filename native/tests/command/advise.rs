@@ -66,7 +66,7 @@ fn what_would_change_the_answer_is_the_answer_there() {
     let best = |told: &Value| told["strategies"][0]["strategy"].clone();
     let change = |told: &Value, to: &str| {
         let changes =
-            told["factors"].as_array().unwrap().iter().flat_map(|f| f["changes"].as_array().unwrap());
+            told["factors"].as_array().unwrap().iter().flat_map(|f| f["others"].as_array().unwrap());
         changes.clone().find(|change| change["to"] == to).unwrap().clone()
     };
     // What is told as the same or another is so beside the best one of the report.

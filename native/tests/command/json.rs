@@ -174,8 +174,15 @@ fn is_given(section: &str, at: &[String]) -> bool {
 
 /// Whether a name says a unit, or that it counts.
 fn says_unit(name: &str) -> bool {
-    let is = |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('_'));
-    ["ns", "bytes", "byte", "gb_s", "count"].into_iter().any(is) || name.starts_with("n_")
+    is_count(name) || ["ns", "bytes", "byte", "gb_s"].into_iter().any(|unit| ends_in(name, unit))
+}
+
+fn is_count(name: &str) -> bool {
+    name.starts_with("n_") || ends_in(name, "count")
+}
+
+fn ends_in(name: &str, word: &str) -> bool {
+    name == word || name.strip_suffix(word).is_some_and(|rest| rest.ends_with('_'))
 }
 
 /// What a value is to those who read it.
@@ -245,6 +252,8 @@ impl Seen<'_> {
             "is no whole number of nanoseconds"
         } else if is_scalar && name.contains("bytes") && !is_whole {
             "is no whole number of bytes"
+        } else if is_count(name) && value.as_f64().is_some_and(|n| n.fract() != 0.0) {
+            "is no whole number"
         } else if let (true, Some(word)) = (is_set, value.as_str())
             && !says(&format!("`{word}`"))
         {

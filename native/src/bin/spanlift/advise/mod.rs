@@ -250,12 +250,12 @@ fn object(advice: &Advice) -> Value {
     let factors: Vec<Value> = factors
         .iter()
         .map(|f| {
-            let changes: Vec<Value> = f
+            let others: Vec<Value> = f
                 .changes
                 .iter()
                 .map(|c| json!({"to": c.to, "best": c.best.map(Strategy::name), "differs": c.differs}))
                 .collect();
-            json!({"name": f.name, "value": f.value, "changes": changes})
+            json!({"name": f.name, "value": f.value, "others": others})
         })
         .collect();
     let pipelines: Vec<Value> = compared
