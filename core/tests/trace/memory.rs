@@ -125,7 +125,7 @@ fn what_piles_up_is_named_by_the_line_that_keeps_it() {
     let grew = |kept: &dyn Fn(i64) -> bool, size: i64| {
         rule(&steps(kept, size), "grew").map(|found| (found.title.clone(), found.bytes, found.events.len()))
     };
-    let expected = "train.py:42 step: device 0: 40 blocks of 167.8 MB allocated in the recorded events are still there, some of \
+    let expected = "train.py:42 step: device 0: 40 blocks of 160.0 MiB allocated in the recorded events are still there, some of \
                     every quarter of them";
     assert_eq!(grew(&|_| true, 4 * MIB), Some((expected.to_owned(), i128::from(160 * MIB), 40)));
     // Made in the beginning as weights, alive for the last step as activations, or less than a tenth of the segment.
@@ -160,7 +160,7 @@ fn a_segment_is_got_again_for_one_that_was_given_back() {
     let (got, back) = ("segment_alloc", "segment_free");
     assert_eq!(thrash(&[(back, 100), (got, 2), (got, 2), (got, 2), (got, 2), (got, 2)]), None);
     let expected =
-        "train.py:12 step: device 0: 2 segments were given back to the driver and got again, 4.2 MB in all";
+        "train.py:12 step: device 0: 2 segments were given back to the driver and got again, 4.0 MiB in all";
     assert_eq!(
         thrash(&[(back, 2), (back, 100), (got, 2), (got, 2), (got, 2)]),
         Some((expected.to_owned(), i128::from(4 * MIB)))
@@ -200,7 +200,7 @@ fn what_is_free_on_one_device_is_no_piece_of_another() {
     assert_eq!(title(&[1]), None);
     // Two halves are not more than half in pieces; three are.
     assert_eq!(title(&[1, 2]), None);
-    let of_three = "62.9 MB of 125.8 MB held are free in pieces, of which the largest is 21.0 MB";
+    let of_three = "60.0 MiB of 120.0 MiB held are free in pieces, of which the largest is 20.0 MiB";
     let others = "train.py:1 step and 2 other places: ";
     assert_eq!(title(&[3]), Some((format!("{others}{of_three}"), 60)));
     assert_eq!(title(&[1, 3, 2]), Some((format!("{others}device 1: {of_three}"), 60)));

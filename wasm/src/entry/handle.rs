@@ -182,12 +182,12 @@ impl View {
 
     /// Selects a slice and brings it into view; with a device the moment of a snapshot before that event of it.
     pub fn look(&self, slice: u32, device: Option<usize>) {
+        let mut viewer = self.0.borrow_mut();
         match device {
-            Some(device) => {
-                drop(self.0.borrow_mut().with_memory(|app| app.go_to_event(device, slice as usize)))
-            }
-            None => drop(self.0.borrow_mut().with_time(|app| app.select_shown(slice))),
-        }
+            Some(device) => viewer.with_memory(|app| app.go_to_event(device, slice as usize)),
+            None => viewer.with_time(|app| app.select_shown(slice)),
+        };
+        drop(viewer);
         schedule(&self.0);
     }
 

@@ -58,8 +58,6 @@ pub struct MemoryApp {
     frame: Frame,
     fields: Fields,
     focus: Focus,
-    /// The storage that was chosen itself.
-    storage: Option<usize>,
     /// Whether the partners of the selected tensor are all that there are.
     has_all_partners: bool,
     extra: BTreeMap<usize, usize>,
@@ -110,7 +108,6 @@ impl MemoryApp {
             kind,
             fields: Fields::default(),
             focus: Focus::default(),
-            storage: None,
             has_all_partners: true,
             extra: BTreeMap::new(),
             size: (640.0, 360.0),
@@ -211,13 +208,13 @@ impl MemoryApp {
             self.focus.windows.clear();
             self.extra.clear();
         }
-        let segment = self.storage.and_then(|k| map.segment_of(&self.map, k));
+        let segment = self.focus.storage.and_then(|k| map.segment_of(&self.map, k));
         self.map = map;
         let again = chosen.and_then(|life| self.map.same(life));
         self.fields = Fields::default();
         self.lay_out();
         self.select(again);
-        self.storage = segment;
+        self.focus.storage = segment;
     }
 
     /// What there is to tell of all that is shown, a line each; of a snapshot of its file, whatever the moment.
@@ -258,7 +255,7 @@ impl MemoryApp {
 
     /// The selected storage.
     pub fn selected_storage(&self) -> Option<usize> {
-        self.storage
+        self.focus.storage
     }
 
     /// Tensors that share bytes with the selected one.
@@ -268,7 +265,7 @@ impl MemoryApp {
 
     /// Everything that is known of what is selected.
     pub fn details(&self) -> Option<Details> {
-        match (self.focus.selected, self.storage) {
+        match (self.focus.selected, self.focus.storage) {
             (Some(k), _) => Some(self.map.tensor_details(k, &self.partners(), self.has_all_partners)),
             (None, Some(storage)) => Some(self.map.storage_details(storage)),
             (None, None) => None,
@@ -523,7 +520,7 @@ impl MemoryApp {
         match self.item_at(y) {
             Some(Item::Storage(storage)) => {
                 self.select(None);
-                self.storage = Some(storage);
+                self.focus.storage = Some(storage);
                 if let (Some(device), Some(over)) = (self.map.device_of(storage), &mut self.over_time)
                     && over.follow(device)
                 {
@@ -547,7 +544,7 @@ impl MemoryApp {
 
     /// Selects a tensor, or nothing.
     pub fn select(&mut self, tensor: Option<usize>) {
-        self.storage = None;
+        self.focus.storage = None;
         self.focus.selected = tensor.filter(|&k| k < self.map.n_views());
         self.focus.partners.clear();
         self.has_all_partners = true;
@@ -571,7 +568,7 @@ impl MemoryApp {
     /// Shows the selected view's bytes on the whole bar.
     pub fn fit_selected(&mut self) {
         let Some(k) = self.focus.selected else {
-            if let Some(storage) = self.storage {
+            if let Some(storage) = self.focus.storage {
                 self.focus.windows.remove(&storage);
             }
             return;
@@ -611,7 +608,7 @@ impl MemoryApp {
         let first = || {
             self.frame.rows.iter().find_map(|r| if let Item::Storage(k) = r.item { Some(k) } else { None })
         };
-        of_tensor.or(self.storage).or_else(at_pointer).or_else(first)
+        of_tensor.or(self.focus.storage).or_else(at_pointer).or_else(first)
     }
 
     /// A key went down; says whether it means anything here.

@@ -28,6 +28,8 @@ pub(crate) struct Focus {
     /// Storages of which only a stretch is shown.
     pub(crate) windows: BTreeMap<usize, Window>,
     pub(crate) selected: Option<usize>,
+    /// The storage that was chosen itself.
+    pub(crate) storage: Option<usize>,
     pub(crate) hovered: Option<usize>,
     /// Tensors that share bytes with the selected one.
     pub(crate) partners: BTreeSet<usize>,
@@ -196,6 +198,10 @@ impl<'d> Draw<'d> {
         let axis = self::axis(map, frame, self.focus, storage, panels.gutter);
         let Some(field) = self.field(storage, 0) else { return };
         let segments = field.storage(&axis, self.most);
+        if self.focus.storage == Some(storage) {
+            self.mark(y - 4.0, BAR + RULER + 8.0, theme.accent, 22);
+            self.scene.add(Rect::filled(0.0, y - 4.0, 4.0, BAR + RULER + 8.0, theme.accent));
+        }
         self.seen.is_snapshot = map.is_snapshot;
         self.seen.rough |= field.is_rough;
         self.seen.gap |= field.bytes().is_none_or(|(any, _)| any < axis.bytes());
@@ -243,6 +249,12 @@ impl<'d> Draw<'d> {
         }
     }
 
+    /// A ground for so many pixels below `y`, toward a colour by a percentage.
+    fn mark(&mut self, y: f64, h: f64, color: Color, percent: u16) {
+        let fill = self.theme.ground.toward(color, percent);
+        self.scene.add(Rect::filled(0.0, y, self.frame.width, h, fill));
+    }
+
     /// Allocations that stand for parts of a storage, at the places of those parts.
     fn blocks(&mut self, axis: &Axis, blocks: &[Window], y: f64, segments: &[Segment]) {
         let theme = self.theme;
@@ -275,8 +287,7 @@ impl<'d> Draw<'d> {
         if is(self.focus.selected) || is(self.focus.hovered) || self.focus.partners.contains(&tensor) {
             let color = if self.focus.partners.contains(&tensor) { SHARED } else { theme.accent };
             let percent = if is(self.focus.selected) { 22 } else { 12 };
-            let fill = theme.ground.toward(color, percent);
-            self.scene.add(Rect::filled(0.0, y - 2.0, frame.width, row.h, fill));
+            self.mark(y - 2.0, row.h, color, percent);
             if !is(self.focus.hovered) || is(self.focus.selected) {
                 self.scene.add(Rect::filled(0.0, y - 2.0, 4.0, row.h, color));
             }

@@ -1,10 +1,11 @@
 //! Findings on memory snapshots: growth, fragmentation, thrash, failed allocations, rounding.
 
 use super::blame::is_library;
-use super::{counted, size};
+use super::counted;
 use crate::json::written;
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
 use crate::trace::snapshot::{Held, Segment, Snapshot};
+use crate::units::Size;
 
 /// Something about memory that could be better.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +27,7 @@ pub struct MemoryFinding {
 }
 
 impl MemoryFinding {
-    /// The bytes that it is about, in words: `119.5 MB`.
+    /// The bytes that it is about, in words: `114.0 MiB`.
     pub fn size(&self) -> String {
         size(self.bytes)
     }
@@ -46,13 +47,18 @@ pub struct MemoryPlace {
 }
 
 impl MemoryPlace {
-    /// What it asked for, in words: `35.7 MB`.
+    /// What it asked for, in words: `34.0 MiB`.
     pub fn size(&self) -> String {
         size(self.bytes)
     }
 }
 
 written!(MemoryPlace: maker, count, bytes);
+
+/// Bytes for people: `20.0 MiB`. Allocators hand out powers of two.
+fn size(bytes: i128) -> String {
+    format!("{:.1}", Size::binary(bytes))
+}
 
 /// Less than this share of the reserved memory is not worth a sentence.
 const LEAST_SHARE: i128 = 50;

@@ -17,7 +17,7 @@ impl MemoryApp {
                 format!("{storage}.{lo}.{hi}.{}", more.copied().unwrap_or(0))
             })
         });
-        let chosen = match (self.focus.selected, self.storage) {
+        let chosen = match (self.focus.selected, self.focus.storage) {
             (Some(view), _) => view.to_string(),
             (None, Some(storage)) => format!("s{storage}"),
             (None, None) => String::new(),
@@ -46,7 +46,7 @@ impl MemoryApp {
         self.lay_out();
         self.select(chosen.parse().ok());
         let storage = chosen.strip_prefix('s').and_then(|n| n.parse().ok());
-        self.storage = storage.filter(|&storage: &usize| storage < self.map.held.len());
+        self.focus.storage = storage.filter(|&storage: &usize| storage < self.map.held.len());
     }
 
     /// Shows a snapshot as it was before an event of a device, and chooses the segment that has the event's address.
@@ -55,8 +55,8 @@ impl MemoryApp {
         self.go_to_moment_of(Some(device), event);
         let addr = self.snapshot().and_then(|s| Some(s.traces.get(device)?.get(event)?.addr));
         self.select(None);
-        self.storage = addr.and_then(|addr| self.map.segment_at(device, addr));
-        let is_chosen = |item: &Item| matches!(item, Item::Storage(k) if Some(*k) == self.storage);
+        self.focus.storage = addr.and_then(|addr| self.map.segment_at(device, addr));
+        let is_chosen = |item: &Item| matches!(item, Item::Storage(k) if Some(*k) == self.focus.storage);
         if let Some(row) = self.frame.rows.iter().position(|row| is_chosen(&row.item)) {
             self.reveal(row);
         }

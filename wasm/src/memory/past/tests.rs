@@ -70,6 +70,8 @@ fn an_event_is_shown_by_the_moment_before_it_and_the_segment_that_has_its_addres
                 app.tip().is_some_and(|(title, rest)| title == id || rest.contains(&id))
             };
             assert!((0..300).any(is_told), "{id} is not in sight");
+            let is_mark = |r: &&crate::scene::Rect| (r.x, r.w) == (0.0, 4.0);
+            assert_eq!(app.scene().rects().filter(is_mark).count(), 1, "{id} is marked, and nothing else");
         }
     }
     assert!(chosen > 100 && free > 0, "{chosen} and {free} events were looked at");

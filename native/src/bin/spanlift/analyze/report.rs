@@ -361,6 +361,8 @@ pub(super) fn snapshot(
     found: &[MemoryFinding],
     out: &mut Out,
 ) {
+    // As allocators hand it out.
+    let size = |bytes: i128| format!("{:.1}", Size::binary(bytes));
     let n_allocated = figures.blocks_by_state.get("active_allocated").copied().unwrap_or(0);
     out.line(&say::one_line(&format!(
         "{place}: memory snapshot, {} of {}, {} allocated in {}",
