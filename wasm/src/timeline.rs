@@ -238,7 +238,7 @@ impl Timeline<'_> {
 
     /// The slice under a point of the scene.
     pub fn slice_at(&self, x: f64, y: f64) -> Option<u32> {
-        if y < RULER || x < self.frame.gutter {
+        if !links::is_inside((x, y), self) {
             return None;
         }
         let y = y + self.scroll;

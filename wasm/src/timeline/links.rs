@@ -138,7 +138,8 @@ fn curve(from: Point, to: Point) -> Vec<Point> {
     (0..=n).map(at).collect()
 }
 
-fn is_inside((x, y): Point, timeline: &Timeline<'_>) -> bool {
+/// Whether a point lies on the plot: below the ruler, and between the names and the room at the right.
+pub(super) fn is_inside((x, y): Point, timeline: &Timeline<'_>) -> bool {
     let (g, w) = (timeline.frame.gutter, timeline.frame.plot_width);
     g <= x && x <= g + w && RULER <= y && y <= timeline.height
 }

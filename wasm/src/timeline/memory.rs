@@ -4,7 +4,7 @@
 use spanlift::program::{BufferId, Op, Space};
 use spanlift::trace::Slice;
 
-use super::{PAD, RULER, Timeline, joined};
+use super::{PAD, RULER, Timeline, joined, links};
 use crate::lifetimes::{Block, Place, touched, work};
 use crate::lod::{self, Piece};
 use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
@@ -318,8 +318,7 @@ impl Timeline<'_> {
 
     /// The place whose row is at a point of the plot.
     fn place_at(&self, x: f64, y: f64) -> Option<(usize, &Place)> {
-        let is_plot = RULER <= y && self.frame.gutter <= x;
-        let r = self.frame.row_at(y + self.scroll).filter(|_| is_plot)?;
+        let r = self.frame.row_at(y + self.scroll).filter(|_| links::is_inside((x, y), self))?;
         Some((r, self.rows.rows[r].memory.as_deref()?))
     }
 

@@ -400,3 +400,99 @@ fn every_copy_with_room_for_it_has_the_letter_of_its_direction() {
     assert_eq!(seen[..2], [true; 2]);
     assert_eq!(letters.map(|(kind, _)| kind_letter(kind)), letters.map(|(_, letter)| Some(letter)));
 }
+
+/// At any point: the slice of the rectangle that is drawn there, half a pixel beside it still, and nothing where there is none.
+#[test]
+fn what_is_under_any_point_is_what_is_drawn_there_and_nothing_else() {
+    let (mut n_hit, mut n_missed) = (0, 0);
+    for seed in 0..6 {
+        let mut random = Random(seed);
+        let mut app = crate::app::App::new(crate::model::Model::new("crowd", crowd(seed, 500)), Theme::LIGHT);
+        app.resize(700.0, 130.0);
+        for _ in 0..12 {
+            let at = (200.0 + random.below(500) as f64, 60.0);
+            app.key("0", false);
+            app.wheel(at, (0.0, -(random.below(900) as f64)), crate::grip::Turn::Zoom);
+            app.set_scroll(random.below(90) as f64);
+            app.pointer_left();
+            let scene = app.scene();
+            let rects: Vec<_> = scene.rects().filter(|r| !matches!(r.of, Of::Nothing)).cloned().collect();
+            let (left, width) = app.plot();
+            for _ in 0..150 {
+                let x = (left + width) * random.below(1000) as f64 / 1000.0;
+                let y = random.below(1300) as f64 / 10.0;
+                app.pointer_moved(x, y);
+                // Tracks have a pixel between them, and so have neighbours.
+                let near = |by: f64, hair: f64| {
+                    let is_on = move |r: &&Rect| {
+                        let (left, right) = (r.x - by, r.x + r.w + by + hair);
+                        left <= x && x <= right && r.y - hair <= y && y < r.y + r.h + hair
+                    };
+                    rects.iter().filter(is_on).collect::<Vec<_>>()
+                };
+                let is_plot = RULER <= y && left <= x;
+                match (app.hovered(), is_plot) {
+                    (None, true) => {
+                        assert!(
+                            near(-0.1, 0.0).is_empty(),
+                            "seed {seed}: nothing at {x}, {y}: {:?}",
+                            near(-0.1, 0.0)
+                        );
+                        n_missed += 1;
+                    }
+                    (None, false) => {}
+                    (Some(k), _) => {
+                        assert!(y >= RULER && x >= left, "seed {seed}: {k} at {x}, {y}");
+                        let slices = &app.model.trace.slices;
+                        let starts = app.view().x_from_time(slices.start[k as usize]) + left;
+                        let ends = app.view().x_from_time(slices.end[k as usize]) + left;
+                        let is_it = |r: &&Rect| match r.of {
+                            Of::Slice(of) => of == k,
+                            // One of those that are drawn as one: it begins or ends in that column.
+                            _ => r.x - 1.0 <= ends && starts <= r.x + r.w + 1.0,
+                        };
+                        assert!(near(0.6, 1.0).iter().any(is_it), "seed {seed}: {k} at {x}, {y}");
+                        n_hit += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(n_hit > 300 && n_missed > 300, "{n_hit}, {n_missed}");
+}
+
+#[test]
+fn a_kind_without_bytes_has_none_in_the_figures() {
+    let scene = scene(&race(), &TimelineOptions { figures: true, ..TimelineOptions::default() });
+    let y = scene.texts().find(|t| t.text == "kind").unwrap().y;
+    let kernel = scene.texts().find(|t| t.text == "kernel" && t.y > y).unwrap().y;
+    let line: Vec<&str> = scene.texts().filter(|t| t.y == kernel).map(|t| &*t.text).collect();
+    assert_eq!(line, ["kernel", "1", "120 µs", "", ""]);
+}
+
+/// What goes on beyond the right end of the plot is not drawn in the room beside it, and not there for the pointer.
+#[test]
+fn beside_the_plot_nothing_is_pointed_at() {
+    let program = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+    let item = crate::pack::PageItem::source("p", program, "h200-pcie5");
+    let program = crate::model::Model::open(&item).unwrap();
+    for model in [crate::model::Model::new("crowd", crowd(1, 500)), program] {
+        let mut app = crate::app::App::new(model, Theme::LIGHT);
+        app.resize(900.0, 600.0);
+        let (left, width) = app.plot();
+        // So near that most goes on at both ends.
+        app.wheel((left + width / 2.0, 100.0), (0.0, -300.0), crate::grip::Turn::Zoom);
+        let mut n = 0;
+        for y in (0..600).map(f64::from) {
+            let beside = [left - 1.0, left + width + 3.0, 899.0].map(|x| (x, true));
+            let within = (1..40).map(|k| (left + width - 5.0 * f64::from(k), false));
+            for (x, is_beside) in beside.into_iter().chain(within) {
+                app.pointer_moved(x, y);
+                let found = app.hovered().is_some() || x > left && app.hovered_buffer().is_some();
+                assert!(!(is_beside && found), "at {x}, {y}");
+                n += u32::from(found);
+            }
+        }
+        assert!(n > 9, "{n}");
+    }
+}
