@@ -161,6 +161,67 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_all_of_its_slice_and_every_slice_of_the_range_has_one() {
+        let mut trace = spanlift::Trace::default();
+        let host = trace.lane(LaneKind::Host, "host, \"a\"", "main");
+        let stream = trace.lane(LaneKind::Stream { dev: 0, stream: 7 }, "cuda:0", "stream 7");
+        let name = trace.strings.intern("k");
+        let mut random = crate::testing::Random(5);
+        let mut lines = Vec::new();
+        for _ in 0..300 {
+            let start = random.below(1000) as i64;
+            let length = random.pick([0, 1, 7, 200]);
+            let (lane, group) =
+                random.pick([(host, "\"host, \"\"a\"\"\",main"), (stream, "cuda:0,stream 7")]);
+            let (flags, memory) = random.pick([
+                (0, ""),
+                (Slice::PINNED, "pinned"),
+                (Slice::PAGEABLE, "pageable"),
+                (Slice::PINNED | Slice::PAGEABLE, "pageable"),
+            ]);
+            let (bytes, bytes_text) = random.pick([(0, ""), (1, "1"), (4096, "4096")]);
+            let (command, command_text) = random.pick([(Slice::NONE, ""), (0, "0"), (3, "3")]);
+            let (correlation, correlation_text) =
+                random.pick([(Slice::NO_CORRELATION, ""), (0, "0"), (9, "9")]);
+            let slice = Slice {
+                lane,
+                start: spanlift::Nanos(start),
+                end: spanlift::Nanos(start + length),
+                name,
+                kind: spanlift::trace::Kind::Kernel,
+                bytes,
+                command,
+                correlation,
+                args: spanlift::trace::StrId::EMPTY,
+            };
+            trace.slices.push(slice, flags);
+            let line = format!(
+                "{start},{length},kernel,k,{group},{bytes_text},{memory},{correlation_text},{command_text}"
+            );
+            lines.push((start, start + length, line));
+        }
+        let last = lines.iter().map(|line| line.1).max().unwrap();
+        let mut app = App::new(Model::new("t", trace), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        for (from, to) in [(100, 107), (300, 500), (0, 1), (990, last), (0, last)] {
+            app.set_range(Some((from, to)));
+            // What has no length belongs to the range that it begins in, at the very end to that which ends there.
+            let is_in = |a: i64, b: i64| match a == b {
+                true => from <= a && a < to || a == to && to == last,
+                false => a < to && from < b,
+            };
+            let mut expected: Vec<&str> =
+                lines.iter().filter(|(a, b, _)| is_in(*a, *b)).map(|(.., line)| &**line).collect();
+            let csv = app.csv();
+            let mut found: Vec<&str> = csv.lines().skip(1).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{from} to {to}");
+            assert!(!found.is_empty());
+        }
+    }
+
+    #[test]
     fn values_are_those_of_the_range_with_the_ones_that_hold_when_it_begins() {
         let mut trace = crowd(3, 50);
         let mut add = |group: &str, name: &str, samples: &[(i64, f64)]| {

@@ -309,3 +309,140 @@ fn names_of_buffers_stand_over_what_was_found_and_selected() {
     let (last, first) = (scene.shapes.iter().rposition(frame), scene.shapes.iter().position(name));
     assert!(last.is_some() && last < first, "{last:?} {first:?}");
 }
+
+/// Down a line at one moment: the buffers that are there, the one at the top of the stack first, each as high as its bytes.
+#[test]
+fn what_is_pointed_at_is_the_buffer_that_is_there_and_lies_there() {
+    let (mut n_found, mut n_used) = (0, 0);
+    for text in (0..12).map(random).chain([PROGRAM.to_owned(), POOL.to_owned()]) {
+        let mut app = app(&text);
+        app.resize(1200.0, 800.0);
+        let (left, width) = app.plot();
+        for r in 0..app.model.rows.rows.len() {
+            let Some(place) = app.model.rows.rows[r].memory.clone() else { continue };
+            let (top, height) = app.frame.row(r);
+            if top - app.scroll() + height > 800.0 {
+                continue;
+            }
+            for block in place.blocks.iter().filter(|b| !b.is_line) {
+                let at = block.life.0 + (block.life.1.max(block.used) - block.life.0) / 2;
+                let x = left + app.view().x_from_time(at);
+                // Lives whose ends are so near each other that one pixel is of both.
+                let ends = |b: &crate::lifetimes::Block| [b.life.0, b.life.1.max(b.used)];
+                let is_near = |at: i64| (left + app.view().x_from_time(at) - x).abs() < 2.0;
+                if x < left + 1.0 || left + width < x + 1.0 || place.blocks.iter().flat_map(ends).any(is_near)
+                {
+                    continue;
+                }
+                let there =
+                    |b: &&crate::lifetimes::Block| !b.is_line && b.life.0 <= at && at < b.life.1.max(b.used);
+                // What a pool took back is over what it has made of its bytes, as long as it is touched.
+                let over = |b: &crate::lifetimes::Block, other: &crate::lifetimes::Block| {
+                    let meet = other.at < b.at + b.bytes as f64 && b.at < other.at + other.bytes as f64;
+                    other.buffer != b.buffer && other.life.1 <= at && meet
+                };
+                let all = || place.blocks.iter().filter(there);
+                let mut expected: Vec<_> = all().filter(|b| !all().any(|other| over(b, other))).collect();
+                expected.sort_by(|a, b| b.at.total_cmp(&a.at));
+                n_used += usize::from(expected.iter().any(|b| b.life.1 <= at));
+                let mut found: Vec<(String, f64)> = Vec::new();
+                for y in (0u32..).map(|y| f64::from(y) / 4.0).take_while(|y| *y < height) {
+                    app.pointer_moved(x, top - app.scroll() + y);
+                    let Some((name, _)) = app.hovered_buffer() else { continue };
+                    match found.last_mut() {
+                        Some(last) if last.0 == name => last.1 += 0.25,
+                        _ => found.push((name, 0.25)),
+                    }
+                }
+                found.retain(|(name, _)| place.blocks.iter().any(|b| b.name == *name && !b.is_line));
+                let pixels = found.iter().map(|of| of.1).sum::<f64>();
+                let bytes = expected.iter().map(|b| b.bytes as f64).sum::<f64>();
+                let seen: Vec<_> = expected
+                    .iter()
+                    .filter(|b| b.bytes as f64 / bytes * pixels > 0.5)
+                    .map(|b| &*b.name)
+                    .collect();
+                let hit: Vec<_> = found.iter().filter(|of| of.1 > 0.5).map(|of| &*of.0).collect();
+                assert_eq!(hit, seen, "at {at} in {text}");
+                for block in &expected {
+                    let is_it = |of: &&(String, f64)| of.0 == block.name;
+                    let high = found.iter().find(is_it).map_or(0.0, |of| of.1);
+                    let should = block.bytes as f64 / bytes * pixels;
+                    assert!(
+                        (high - should).abs() < 0.5,
+                        "{} is {high} high, not {should}, in {text}",
+                        block.name
+                    );
+                    n_found += 1;
+                }
+            }
+        }
+    }
+    assert!(n_found > 100 && n_used > 0, "{n_found}, {n_used}");
+}
+
+#[test]
+fn a_buffer_takes_the_bytes_of_another_where_they_are_free_and_else_the_lowest_that_are() {
+    let at = |text: &str| {
+        let app = app(&format!("device a 4MiB\ndevice b 4MiB\n{text}"));
+        let blocks = places(&app)[0].blocks.clone();
+        blocks.iter().map(|b| (b.name.clone(), b.at / (1 << 20) as f64)).collect::<Vec<_>>()
+    };
+    let named = |places: &[(&str, f64)]| {
+        places.iter().map(|(name, at)| ((*name).to_owned(), *at)).collect::<Vec<_>>()
+    };
+    assert_eq!(at("free a\nfree b\ndevice e 4MiB reuse b\n"), named(&[("a", 0.0), ("b", 4.0), ("e", 4.0)]));
+    assert_eq!(at("free a\nfree b\ndevice e 4MiB\n"), named(&[("a", 0.0), ("b", 4.0), ("e", 0.0)]));
+    // Just as large as the gap, and larger.
+    assert_eq!(at("free a\ndevice e 4MiB\n"), named(&[("a", 0.0), ("b", 4.0), ("e", 0.0)]));
+    assert_eq!(at("free a\ndevice e 5MiB\n"), named(&[("a", 0.0), ("b", 4.0), ("e", 8.0)]));
+    let taken = "free b\ndevice c 6MiB\ndevice e 4MiB reuse b\n";
+    assert_eq!(at(taken), named(&[("a", 0.0), ("b", 4.0), ("c", 4.0), ("e", 10.0)]));
+}
+
+/// What is queued, runs and waits on a stream at each call and at the beginning of each kernel, against a look at every slice.
+#[test]
+fn a_queue_has_what_was_called_for_and_is_not_done() {
+    let kernels: String = (0..7).map(|k| format!("kernel k{k} on s reads d writes e for 40us\n")).collect();
+    let text = format!(
+        "stream s, t\npinned x 1MiB\ndevice d 1MiB\ndevice e 1MiB\ncopy d <- x on s\n{kernels}copy x <- e on t\nsync s\nsync t\n"
+    );
+    let mut app = app(&text);
+    let trace = app.model.trace.clone();
+    let slices = &trace.slices;
+    let on = |k: usize, name: &str| {
+        let lane = &trace.lanes[slices.lane[k] as usize];
+        matches!(lane.kind, spanlift::trace::LaneKind::Stream { .. }) && trace.strings.get(lane.name) == name
+    };
+    let called = |k: usize| {
+        let is_call = |&o: &usize| {
+            slices.command[o] == slices.command[k]
+                && trace.lanes[slices.lane[o] as usize].kind == spanlift::trace::LaneKind::Host
+        };
+        slices.start[(0..slices.len()).find(is_call).unwrap()]
+    };
+    let mut n_many = 0;
+    for at in slices.start.iter().chain(&slices.end).copied() {
+        app.set_at(Some(at));
+        for queue in app.state().unwrap().queues {
+            let mut left: Vec<usize> = (0..slices.len())
+                .filter(|&k| on(k, &queue.name) && at < slices.end[k] && called(k) < at)
+                .collect();
+            left.sort_by_key(|&k| slices.start[k]);
+            let name = |k: &usize| trace.strings.get(slices.name[*k]).to_owned();
+            let running: Vec<String> = left.iter().filter(|&&k| slices.start[k] <= at).map(name).collect();
+            let waiting: Vec<String> = left.iter().filter(|&&k| at < slices.start[k]).map(name).collect();
+            assert_eq!(queue.running, running.last().cloned(), "at {at}");
+            assert_eq!(queue.n_waiting, waiting.len(), "at {at}");
+            assert_eq!(queue.waiting, waiting[..waiting.len().min(3)], "at {at}");
+            n_many += usize::from(waiting.len() > 3);
+        }
+    }
+    assert!(n_many > 0);
+    // Which buffers the selected command reads and writes, and what is under way there.
+    let copy = trace.program.as_ref().unwrap().commands().iter().position(|c| c.op.name() == "copy").unwrap();
+    assert!(app.select_command(copy));
+    let told = app.state().unwrap().buffers;
+    let told: Vec<_> = told.iter().map(|buffer| (&*buffer.name, buffer.selected)).collect();
+    assert_eq!(told, [("x", Some("read")), ("d", Some("written")), ("e", None)]);
+}

@@ -245,4 +245,49 @@ mod tests {
         assert_eq!(app.shown_order(), None);
         assert!(app.show_order(None));
     }
+
+    /// The time of a picture of an order: of few steps all but the declarations that stand first, of many those around both accesses.
+    #[test]
+    fn a_picture_of_an_order_has_the_steps_around_both_accesses() {
+        let declares = |name: &str| ["stream", "event_create", "alloc"].contains(&name);
+        let (mut n_few, mut n_many) = (0, 0);
+        for (before, between) in [(0, 0), (3, 0), (20, 0), (0, 25), (40, 3), (60, 60)] {
+            let fill = |n: usize| "write y\n".repeat(n);
+            let text = format!(
+                "stream copy, compute\npinned x 64\npinned y 64\ndevice d 64\n{}copy d <- x on copy\n{}kernel k on compute reads d for 1us\n{}sync compute\nsync copy\n",
+                fill(before),
+                fill(between),
+                fill(7)
+            );
+            let mut app =
+                App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+            app.resize(900.0, 320.0);
+            assert!(app.select_finding(0));
+            for order in app.orders() {
+                let n = order.trace.slices.len();
+                let (a, b) = order.finding.slices.unwrap();
+                let (first, last) = (a.min(b) as usize, a.max(b) as usize);
+                let commands = order.trace.program.as_ref().unwrap().commands();
+                let is_declared = |&k: &usize| {
+                    let command = commands.get(order.trace.slices.command[k] as usize);
+                    command.is_some_and(|command| declares(command.op.name()))
+                };
+                let expected = if n <= 48 {
+                    n_few += 1;
+                    ((0..n).take_while(is_declared).count().min(first), n)
+                } else {
+                    n_many += 1;
+                    (first.max(8) - 8, n.min(last + 9))
+                };
+                let (from, to) = order.around();
+                let step = spanlift::explore::STEP.0;
+                assert_eq!(
+                    (from.0, to.0),
+                    (expected.0 as i64 * step, expected.1 as i64 * step),
+                    "{before}, {between}"
+                );
+            }
+        }
+        assert!(n_few > 3 && n_many > 3, "{n_few}, {n_many}");
+    }
 }

@@ -665,4 +665,33 @@ mod tests {
         counted.dedup();
         assert_eq!(counted, (1..=n).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn the_writer_is_who_wrote_last_what_is_read_and_not_other_bytes_or_another_buffer() {
+        let text = "stream s, t\npinned x 4096\npinned y 4096\ndevice d 4096\nwrite x[0..64]\nwrite x[64..128]\nwrite y\n\
+                    copy d[0..64] <- x[0..64] on s\nkernel k on s reads d[0..64] writes d[64..128] for 9us\n\
+                    kernel other on t writes d[128..256] for 1us\nwrite x[0..8]\nsync s\nsync t\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        let commands: Vec<String> = {
+            let program = app.model.trace.program.as_ref().unwrap();
+            program.commands().iter().map(|command| command.op.name().to_owned()).collect()
+        };
+        let nth = |name: &str, n: usize| (0..commands.len()).filter(|&c| commands[c] == name).nth(n).unwrap();
+        let (copy, kernel) = (nth("copy", 0), nth("kernel", 0));
+        for (from, to) in [
+            (kernel, copy),
+            // Not what was written into the other buffer, or later.
+            (copy, nth("host_write", 0)),
+            // Nobody wrote before what it writes.
+            (nth("kernel", 1), nth("kernel", 1)),
+            // What reads nothing leads to who wrote what it writes over.
+            (nth("host_write", 3), nth("host_write", 0)),
+        ] {
+            assert!(app.select_command(from));
+            app.key("g", false);
+            assert_eq!(app.selected_command(), Some(to), "from {from}: {commands:?}");
+        }
+    }
 }

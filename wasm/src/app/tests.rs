@@ -443,3 +443,127 @@ fn a_short_trace_is_left_as_far_as_what_it_is_compared_with_lasts() {
     app.key("0", false);
     assert!(app.view().end_ns() < last + (last - first) / 10, "without it the trace alone");
 }
+
+/// What moves at least so far in either direction is a drag; what lay under the pointer goes along with it.
+#[test]
+fn a_drag_takes_times_and_lanes_along_with_the_pointer() {
+    let mut app = app();
+    app.resize(900.0, 100.0);
+    app.wheel((500.0, 50.0), (0.0, -300.0), Turn::Zoom);
+    let (x, y) = (500.0, 50.0);
+    for (dx, dy) in [(STILL, 0.0), (0.0, STILL), (-STILL, -STILL)] {
+        app.pressed(x, y, Grip::Touch);
+        app.pointer_moved(x + dx, y + dy);
+        assert!(!app.is_dragging() && !app.is_panning(), "{dx}, {dy}");
+        app.let_go();
+    }
+    for (dx, dy) in [(STILL + 1.0, 0.0), (-STILL - 1.0, 0.0), (0.0, STILL + 1.0), (3.0, -STILL - 1.0)] {
+        app.set_scroll(20.0);
+        app.pressed(x, y, Grip::Touch);
+        let under = app.view().time_from_x(x - app.frame.gutter);
+        for part in [1.0, 2.0, 1.5] {
+            app.pointer_moved(x + part * dx, y + part * dy);
+            assert!(app.is_panning() && app.hovered().is_none(), "{dx}, {dy}");
+            let off = app.view().x_from_time(under) + app.frame.gutter - (x + part * dx);
+            assert!(off.abs() * app.view().ns_per_px() <= 1.0, "{dx}, {dy}: {off} pixels off");
+            assert_eq!(app.scroll(), 20.0 - part * dy, "{dx}, {dy}");
+        }
+        assert!(!app.released(x, y) && !app.is_dragging());
+    }
+    // A wheel that is turned up and a little aside scrolls up.
+    app.set_scroll(60.0);
+    let view = app.view();
+    assert!(app.wheel((x, y), (20.0, -50.0), Turn::Scroll));
+    assert_eq!((app.scroll(), app.view()), (10.0, view));
+}
+
+#[test]
+fn escape_takes_back_one_thing_after_the_other() {
+    let mut app = app();
+    app.select(Some(6));
+    app.set_at(Some(50_000));
+    app.set_range(Some((20_000, 90_000)));
+    let left = |app: &App| (app.range().is_some(), app.at().is_some(), app.selected().is_some());
+    for expected in [(false, true, true), (false, false, true), (false, false, false)] {
+        assert!(app.key("Escape", false));
+        assert_eq!(left(&app), expected);
+    }
+}
+
+/// A call waits for work by another relation than it asks for work by.
+#[test]
+fn what_only_waits_leads_nowhere() {
+    let mut app = app();
+    for (from, to) in [(1, 5), (5, 1), (2, 6), (6, 2), (3, 3)] {
+        app.select(Some(from));
+        app.key("Enter", false);
+        assert_eq!(app.selected(), Some(to), "from {from}");
+    }
+}
+
+#[test]
+fn steps_lead_from_slice_to_slice_in_both_directions_and_to_the_nearest_of_the_next_lane() {
+    let mut n_far = 0;
+    for seed in 0..4 {
+        let mut app = App::new(Model::new("crowd", crowd(seed, 90)), Theme::LIGHT);
+        app.resize(900.0, 130.0);
+        let home = |app: &App, row: usize| -> Vec<u32> {
+            let all = 0..u32::try_from(app.model.trace.slices.len()).unwrap();
+            all.filter(|&k| app.model.rows.place(k).0 as usize == row).collect()
+        };
+        let in_sight = |app: &App, k: u32| {
+            let (row, track) = app.model.rows.place(k);
+            let (top, height) = app.frame.track(row as usize, track as usize);
+            let (top, bottom) = (top - app.scroll(), top + height - app.scroll());
+            (RULER <= top && bottom <= 130.0, RULER + 24.0 <= top && bottom <= 130.0 - 24.0)
+        };
+        let n_rows = app.model.rows.rows.len();
+        for row in 0..n_rows {
+            let mut list = home(&app, row);
+            let span = |app: &App, k: u32| {
+                let slices = &app.model.trace.slices;
+                (slices.start[k as usize], slices.end[k as usize])
+            };
+            // By their beginnings; of those that begin together marks first, then what lasts longest.
+            list.sort_by_key(|&k| {
+                let (start, end) = span(&app, k);
+                (start, end > start, -end, k)
+            });
+            for pair in list.windows(2) {
+                for (key, from, to) in [("ArrowRight", pair[0], pair[1]), ("ArrowLeft", pair[1], pair[0])] {
+                    app.select(Some(from));
+                    app.key(key, false);
+                    assert_eq!(app.selected(), Some(to), "seed {seed}: {key} from {from}");
+                    assert!(in_sight(&app, to).0, "seed {seed}: {key} from {from}");
+                }
+            }
+            for &k in &list {
+                let (start, end) = span(&app, k);
+                let middle = start / 2 + end / 2;
+                let away = |o: u32| {
+                    let (a, b) = span(&app, o);
+                    if b < middle { middle - b } else { (a - middle).max(0) }
+                };
+                let nearest = |row: usize| home(&app, row).into_iter().map(away).min();
+                let found = |mut rows: Box<dyn Iterator<Item = usize>>| {
+                    rows.find_map(|row| Some((row, nearest(row)?)))
+                };
+                let below = found(Box::new(row + 1..n_rows));
+                let above = found(Box::new((0..row).rev()));
+                for (key, expected) in [("ArrowDown", below), ("ArrowUp", above)] {
+                    let mut app = app.clone();
+                    app.select_shown(k);
+                    let (before, was) = (app.scroll(), app.clone());
+                    app.key(key, false);
+                    let to = app.selected().unwrap();
+                    let found = (to != k).then(|| (app.model.rows.place(to).0 as usize, away(to)));
+                    assert_eq!(found, expected, "seed {seed}: {key} from {k}");
+                    assert!(in_sight(&app, to).0, "seed {seed}: {key} from {k}");
+                    n_far += usize::from(!in_sight(&was, to).0);
+                    assert!(!in_sight(&was, to).1 || app.scroll() == before, "nothing scrolls without need");
+                }
+            }
+        }
+    }
+    assert!(n_far > 20, "{n_far}");
+}

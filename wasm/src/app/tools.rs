@@ -500,4 +500,90 @@ mod tests {
         app.key("M", true);
         assert_eq!(app.marks(), [last]);
     }
+
+    #[test]
+    fn a_label_says_name_kind_and_memory_once() {
+        let mut trace = spanlift::Trace::default();
+        let lane = trace.lane(LaneKind::Stream { dev: 0, stream: 7 }, "cuda:0", "stream 7");
+        let (pinned, pageable) = (spanlift::trace::Slice::PINNED, spanlift::trace::Slice::PAGEABLE);
+        let mut add = |name: &str, kind, flags| {
+            crate::testing::add(
+                &mut trace,
+                lane,
+                name,
+                kind,
+                (0, 9),
+                (0, spanlift::trace::Slice::NONE, flags),
+            );
+        };
+        for _ in 0..2 {
+            add("a", Kind::ToDevice, pinned);
+            add("a", Kind::ToDevice, pageable);
+            add("a", Kind::ToDevice, 0);
+            add("a", Kind::Kernel, 0);
+            add("b", Kind::ToDevice, pinned);
+        }
+        let mut app = App::new(Model::new("t", trace), Theme::LIGHT);
+        let labels = app.labels();
+        let expected = [
+            "a, copy to device, pinned",
+            "a, copy to device, pageable",
+            "a, copy to device",
+            "a, kernel",
+            "b, copy to device, pinned",
+        ];
+        assert_eq!(labels, expected);
+        for wanted in 0..5 {
+            app.find(&(0..5).map(|k| k == wanted).collect::<Vec<_>>());
+            let lit = (0..10).filter(|&k| app.is_lit(k)).collect::<Vec<_>>();
+            assert_eq!(
+                (lit, app.hits()),
+                (vec![wanted, wanted + 5], Some(2)),
+                "{}",
+                expected[wanted as usize]
+            );
+        }
+    }
+
+    #[test]
+    fn a_range_is_of_rows_that_are_there_and_a_mark_is_set_where_most_is_said() {
+        let mut app = app(1);
+        let n = app.model.rows.rows.len();
+        for (a, b) in [(0, n - 1), (1, 0), (1, n), (n, n), (0, usize::MAX)] {
+            app.set_range(Some((100_000, 900_000)));
+            app.set_lanes(Some((a, b)));
+            assert_eq!(app.lanes(), None, "{a} to {b} of {n}");
+        }
+        for (a, b) in [(0, 0), (0, n - 2), (1, n - 1), (n - 1, n - 1)] {
+            app.set_lanes(Some((a, b)));
+            assert_eq!(app.lanes(), Some((a, b)));
+        }
+        app.set_range(None);
+        app.set_lanes(Some((0, 0)));
+        assert_eq!(app.lanes(), None, "rows of no range");
+        // A range of all rows stays where rows move, one of some does not.
+        for (lanes, range) in [(None, Some((100_000, 900_000))), (Some((0, 0)), None)] {
+            app.set_range(Some((100_000, 900_000)));
+            app.set_lanes(lanes);
+            app.shift_row(0, 1);
+            assert_eq!(app.range(), range);
+        }
+        // The chosen point, the selected slice, the pointer, the middle: the first of these that there is.
+        app.show(200_000, 600_000);
+        let marked = |app: &App| {
+            let mut app = app.clone();
+            app.key("m", false);
+            app.marks().to_vec()
+        };
+        let middle = marked(&app)[0];
+        assert!((middle - 400_000).abs() <= 1, "{middle}");
+        let (left, width) = app.plot();
+        app.pointer_moved(left + width / 4.0, 100.0);
+        let pointed = marked(&app)[0];
+        assert!((pointed - 300_000).abs() as f64 <= app.view().ns_per_px(), "{pointed}");
+        app.select(Some(7));
+        assert_eq!(marked(&app), [app.model.trace.slices.start[7]]);
+        app.set_at(Some(123_456));
+        assert_eq!(marked(&app), [123_456]);
+    }
 }

@@ -274,6 +274,7 @@ fn length(intervals: &[(i64, i64)]) -> i64 {
 mod tests {
     use std::io::Read as _;
 
+    use spanlift::ordered::BTreeMap;
     use spanlift::trace::FlowKind;
 
     use super::*;
@@ -630,5 +631,36 @@ mod tests {
         // What the file says of a rate holds.
         let said = [copy(0.0, 2.0, 50_000, r#","memory bandwidth (GB/s)":20.0"#)];
         assert_eq!(used(&said, (0, 2_000)), Some((50_000, 20.0)));
+    }
+
+    #[test]
+    fn what_only_touches_a_range_is_not_of_it() {
+        for seed in 0..6 {
+            let mut app = App::new(Model::new("crowd", crowd(seed, 150)), Theme::LIGHT);
+            let slices = app.model.trace.slices.clone();
+            let (first, last) = app.model.extent();
+            for at in (0..slices.len()).flat_map(|k| [slices.start[k], slices.end[k]]) {
+                for (from, to) in [(first, at), (at, last), (at, at + 9000), (at - 9000, at)] {
+                    app.set_range(Some((from, to)));
+                    let Some(totals) = app.totals() else { continue };
+                    let (from, to) = totals.range;
+                    let mut expected: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+                    for k in 0..slices.len() {
+                        let (start, end) = (slices.start[k], slices.end[k]);
+                        let inside = end.min(to) - start.max(from);
+                        let is_mark =
+                            start == end && from <= start && (start < to || to == last && start == to);
+                        if inside > 0 || is_mark {
+                            let of =
+                                expected.entry(crate::theme::kind_name(slices.kind[k])).or_insert((0, 0));
+                            *of = (of.0 + 1, of.1 + inside);
+                        }
+                    }
+                    let found =
+                        totals.kinds.iter().map(|of| (crate::theme::kind_name(of.kind), (of.n, of.ns)));
+                    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected, "seed {seed}: {from} to {to}");
+                }
+            }
+        }
     }
 }
