@@ -188,3 +188,154 @@ fn rulers_name_whole_bytes() {
     assert_eq!(told(3 << 40, 1 << 39), "3 TiB");
     assert_eq!(told(5 << 38, 1 << 38), "1.25 TiB");
 }
+
+/// What is told of storages and views, against every byte marked by itself.
+#[test]
+fn details_tell_the_bytes_that_a_count_of_each_byte_gives() {
+    let mut n_alone = 0;
+    for seed in 0..12 {
+        let mut random = Random(seed);
+        let mut number = |n: u64| i64::try_from(random.below(n)).unwrap();
+        let mut layout = Layout::new();
+        let sizes: [usize; 4] = [600, 250, 0, 100];
+        // Of each view its name, storage, and every byte as often as it has it.
+        let mut views: Vec<(String, usize, Vec<i64>, View)> = Vec::new();
+        for (s, size) in sizes.into_iter().enumerate() {
+            let storage = layout.storage(&format!("s{s}"), cpu(), Bytes(size as u64)).unwrap();
+            for k in 0..[5, 1, 0, 0][s] {
+                let (n, m) = (number(5), 1 + number(4));
+                let (down, right) = (number(9) - 2, number(5) - 1);
+                let offset = 20 + number(15);
+                let made = view(Dtype::F32, &[n, m], &[down, right], offset);
+                let name = format!("t{s}{k}");
+                if layout.tensor(&name, storage, made.clone()).is_err() {
+                    continue;
+                }
+                let elements = (0..n).flat_map(|i| (0..m).map(move |j| offset + i * down + j * right));
+                let bytes = elements.flat_map(|e| (0..4).map(move |b| 4 * e + b)).collect();
+                views.push((name, s, bytes, made));
+            }
+        }
+        let map = MemoryPicture::of(layout);
+        let in_words = |n: usize| crate::text::bytes(n as u64);
+        let count = |s: usize, times: usize| {
+            let own = views.iter().filter(|view| view.1 == s);
+            let of: Vec<Vec<i64>> = own
+                .map(|(.., bytes, _)| {
+                    let mut bytes = bytes.clone();
+                    bytes.sort_unstable();
+                    bytes.dedup();
+                    bytes
+                })
+                .collect();
+            (0..1000).filter(|b| of.iter().filter(|of| of.contains(b)).count() >= times).count()
+        };
+        let (mut n_views, mut listed, mut any, mut twice) = (0, 0, 0, 0);
+        for (s, size) in sizes.into_iter().enumerate() {
+            let own: Vec<_> = views.iter().filter(|view| view.1 == s).collect();
+            let own_listed: usize = own.iter().map(|view| view.2.len()).sum();
+            let (touched, shared) = (count(s, 1), count(s, 2));
+            let details = map.storage_details(s);
+            let expected = [
+                ("size", format!("{} ({size} B)", in_words(size))),
+                ("views", own.len().to_string()),
+                ("listed", in_words(own_listed)),
+                ("touched", in_words(touched)),
+                ("shared", in_words(shared)),
+                ("of no view", in_words(size - touched)),
+            ];
+            let expected = expected.map(|(name, value)| (name.to_owned(), value));
+            assert_eq!((&*details.place, details.rows), ("storage on cpu", expected.to_vec()), "seed {seed}");
+            (n_views, listed) = (n_views + own.len(), listed + own_listed);
+            (any, twice) = (any + touched, twice + shared);
+        }
+        let (list, touch) = if n_views == 1 { ("lists", "touches") } else { ("list", "touch") };
+        let mut told = format!(
+            "cpu: 950 B in 4 storages, {} that {list} {} and {touch} {}",
+            crate::text::count(n_views, "view"),
+            in_words(listed),
+            in_words(any)
+        );
+        if twice > 0 {
+            told.push_str(&format!(", {} of them shared", in_words(twice)));
+        }
+        n_alone += usize::from(twice == 0);
+        assert_eq!(map.told()[1], told, "seed {seed}");
+        for (k, (name, .., bytes, made)) in views.iter().enumerate() {
+            let mut expected = Vec::new();
+            if bytes.is_empty() {
+                expected.push(
+                    "An empty view has no bytes: nothing is allocated for it and nothing copied.".to_owned(),
+                );
+            } else {
+                for d in 0..2 {
+                    let n = made.shape[d];
+                    match made.strides[d].signum() {
+                        0 if n > 1 => expected.push(format!(
+                            "Dimension {d} repeats the same bytes {n} times: they are there once."
+                        )),
+                        -1 if n > 1 => expected.push(format!("Dimension {d} runs backwards.")),
+                        _ => {}
+                    }
+                }
+                let (lo, hi) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap() + 1);
+                let between = (lo..hi).filter(|byte| !bytes.contains(byte)).count();
+                if between > 0 {
+                    expected.push(format!(
+                        "{} between its first and its last byte are not its own.",
+                        in_words(between)
+                    ));
+                }
+            }
+            let details = map.tensor_details(k, &[], true);
+            assert_eq!((&*details.title, details.why), (&**name, expected), "seed {seed}: {name}");
+        }
+    }
+    assert!(n_alone < 6, "{n_alone}");
+}
+
+#[test]
+fn a_device_without_views_says_so() {
+    let mut layout = Layout::new();
+    layout.storage("s", cpu(), Bytes(64)).unwrap();
+    let map = MemoryPicture::of(layout);
+    assert_eq!(map.told(), ["0 views of 1 storage", "cpu: 64 B in 1 storage, no view"]);
+}
+
+#[test]
+fn what_is_there_already_and_what_no_view_holds_is_not_moved() {
+    let mut layout = Layout::new();
+    let f32 = || view(Dtype::F32, &[16], &[1], 0);
+    for (name, device, has_view) in
+        [("a", cpu(), true), ("b", cuda(0), true), ("c", cuda(0), false), ("d", cpu(), false)]
+    {
+        let storage = layout.storage(name, device, Bytes(64)).unwrap();
+        if has_view {
+            layout.tensor(&format!("{name}0"), storage, f32()).unwrap();
+        }
+    }
+    let map = MemoryPicture::moved(layout.move_to(cuda(0)).unwrap());
+    let after: Vec<String> = (0..4).map(|k| map.told_after(k)).collect();
+    let expected = [
+        "a@cuda:0: 64 B allocated, 64 B copied",
+        "is on cuda:0 already: nothing is copied",
+        "no view, nothing to move",
+    ];
+    assert_eq!(after[..3], expected);
+    assert!(!after[3].contains("copied"), "{after:?}");
+    // Each way says what the other one would take.
+    let (aware, naive) = (three_views().move_to(cuda(0)).unwrap(), three_views().move_naively(cuda(0)));
+    let told = |plan| MemoryPicture::moved(plan).told()[1..].to_vec();
+    let (few, many) = (
+        "2 allocations of 2.06 KiB, 6 copies of 1.59 KiB",
+        "4 allocations of 4.06 KiB, 4 copies of 4.06 KiB",
+    );
+    assert_eq!(
+        told(aware),
+        [format!("move to cuda:0, views stay views: {few}"), format!("one view at a time: {many}")]
+    );
+    assert_eq!(
+        told(naive),
+        [format!("move to cuda:0, one view at a time: {many}"), format!("a move that keeps views: {few}")]
+    );
+}

@@ -194,3 +194,153 @@ fn no_order_of_inputs_does_harm() {
         }
     }
 }
+
+#[test]
+fn a_drag_takes_bytes_and_rows_along_with_the_pointer() {
+    let mut app = app();
+    app.resize(1000.0, 100.0);
+    let (x, y) = (app.frame.panels.gutter + 200.0, row(&app, 0));
+    for _ in 0..8 {
+        app.wheel((x, y), (0.0, -200.0), Turn::Zoom);
+    }
+    for (dx, dy) in [(STILL, 0.0), (0.0, -STILL)] {
+        app.pressed(x, y, Grip::Main);
+        app.pointer_moved(x + dx, y + dy);
+        assert!(!app.is_dragging() && app.tip().is_some(), "{dx}, {dy}");
+        app.let_go();
+    }
+    for (dx, dy) in [(STILL + 1.0, 0.0), (-30.0, 0.0), (0.0, STILL + 1.0), (2.0, -STILL - 1.0)] {
+        app.set_scroll(20.0);
+        let y = row(&app, 0);
+        app.pressed(x, y, Grip::Main);
+        let under = byte_at(&app.axis_at(0, x), x);
+        for part in [1.0, 2.0, 1.5] {
+            app.pointer_moved(x + part * dx, y + part * dy);
+            assert!(app.is_dragging() && app.tip().is_none(), "{dx}, {dy}");
+            let axis = app.axis_at(0, x);
+            let off = (byte_at(&axis, x + part * dx) - under).abs();
+            // Each move is a whole number of bytes.
+            assert!(off as f64 <= 3.0 + 3.0 * axis.bytes() as f64 / axis.w, "{dx}, {dy}: {off} bytes off");
+            assert_eq!(app.scroll(), 20.0 - part * dy, "{dx}, {dy}");
+        }
+        app.released(x, y);
+        assert_eq!((app.is_dragging(), app.selected()), (false, None));
+    }
+    // Sideways the wheel pans what is below the pointer; up and a little aside it scrolls.
+    app.set_scroll(40.0);
+    let (y, before) = (row(&app, 0), app.window(0));
+    assert!(app.wheel((x, y), (60.0, -20.0), Turn::Scroll));
+    assert!(before.0 < app.window(0).0 && app.scroll() == 40.0);
+    let before = app.window(0);
+    assert!(app.wheel((x, y), (10.0, -30.0), Turn::Scroll));
+    assert_eq!((app.window(0), app.scroll()), (before, 10.0));
+    // Beside the bar what is at its end stays there.
+    for (x, at) in [(2.0, 0), (app.frame.panels.gutter + app.frame.panels.width + 3.0, 1)] {
+        app.key("0", false);
+        app.set_scroll(0.0);
+        let y = row(&app, 0);
+        app.wheel((x, y), (0.0, -200.0), Turn::Zoom);
+        let window = app.window(0);
+        assert!(window.1 - window.0 < 64_000);
+        if app.frame.panels.after.is_none_or(|(_, below)| below) || at == 0 {
+            assert_eq!([window.0, window.1][at], [0, 64_000][at], "at {x}");
+        }
+    }
+}
+
+/// Left and right go through those that share a byte with the selected view, in a circle; each comes into sight.
+#[test]
+fn keys_go_through_all_that_share_bytes_and_each_is_looked_at_from_end_to_end() {
+    let mut n_partners = 0;
+    for seed in 0..6 {
+        let mut random = Random(seed);
+        let mut layout = Layout::new();
+        let mut bytes: Vec<Vec<i64>> = Vec::new();
+        let mut homes = Vec::new();
+        for s in 0..2 {
+            let storage = layout.storage(&format!("s{s}"), cpu(), Bytes(600)).unwrap();
+            for k in 0..9 {
+                let number = |n: u64| i64::try_from(n).unwrap();
+                let (n, stride) = (number(1 + random.below(9)), number(1 + random.below(7)));
+                let offset = number(random.below(80));
+                let view = View { dtype: Dtype::F32, shape: vec![n], strides: vec![stride], offset };
+                layout.tensor(&format!("t{s}{k}"), storage, view).unwrap();
+                bytes.push((0..n).flat_map(|i| (0..4).map(move |b| 4 * (offset + i * stride) + b)).collect());
+                homes.push(s);
+            }
+        }
+        let mut app = MemoryApp::new("m", layout, None, MoveKind::Aware, Theme::LIGHT).unwrap();
+        app.resize(900.0, 110.0);
+        for k in 0..bytes.len() {
+            let is_partner = |&o: &usize| {
+                o != k && homes[o] == homes[k] && bytes[o].iter().any(|byte| bytes[k].contains(byte))
+            };
+            let partners: Vec<usize> = (0..bytes.len()).filter(is_partner).collect();
+            n_partners += partners.len();
+            app.select(Some(k));
+            assert_eq!(app.partners(), partners, "seed {seed}: {k}");
+            let next = partners.iter().find(|&&o| o > k).or(partners.first()).copied();
+            let last = partners.iter().rfind(|&&o| o < k).or(partners.last()).copied();
+            for (key, to) in [("ArrowRight", next), ("n", next), ("ArrowLeft", last), ("N", last)] {
+                app.select(Some(k));
+                app.key(key, false);
+                assert_eq!(app.selected(), to.or(Some(k)), "seed {seed}: {key} from {k}");
+                if let Some(to) = to {
+                    let y = row(&app, to);
+                    assert!((0.0..=110.0).contains(&y), "seed {seed}: {to} is at {y}");
+                }
+            }
+            app.select(Some(k));
+            app.key("f", false);
+            let (lo, hi) = (bytes[k][0], bytes[k][bytes[k].len() - 1] + 1);
+            let (from, to) = app.window(homes[k]);
+            assert!(from <= lo && hi <= to, "seed {seed}: {k}");
+            let room = ((hi - lo) / 20).max(4);
+            assert!(lo - from <= room && to - hi <= room + CLOSEST, "seed {seed}: {k}");
+            app.key("0", false);
+        }
+    }
+    assert!(n_partners > 100, "{n_partners}");
+}
+
+/// On the bar of a segment: the block under the pointer, else one within a pixel, the nearest first; beside the bar none.
+#[test]
+fn a_block_of_a_segment_is_pointed_at_where_it_lies() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+    let mut app = MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
+    app.resize(900.0, 4000.0);
+    let mut random = Random(3);
+    let (mut n_hit, mut n_beside, mut n_none) = (0, 0, 0);
+    for zoomed in [false, true] {
+        for storage in 0..app.map.held.len() {
+            let row = app.frame.rows.iter().find(|r| matches!(r.item, Item::Storage(k) if k == storage));
+            let y = row.map(|row| row.y + 6.0).unwrap();
+            let axis = app.axis_at(storage, 500.0);
+            if zoomed {
+                app.wheel((axis.x + axis.w * 0.4, y), (0.0, -500.0), Turn::Zoom);
+            }
+            let axis = app.axis_at(storage, 500.0);
+            let blocks: Vec<_> =
+                app.map.tensors(storage).iter().map(|&k| (k, app.map.span(k).bounds().unwrap())).collect();
+            for _ in 0..60 {
+                let x = axis.x - 4.0 + (axis.w + 8.0) * random.below(1000) as f64 / 1000.0;
+                let found = app.view_at(x, y);
+                let at = byte_at(&axis, x);
+                let (lo, hi) = (byte_at(&axis, x - 1.0), byte_at(&axis, x + 1.0));
+                let away = |(from, to): (i64, i64)| if to <= at { at + 1 - to } else { (from - at).max(0) };
+                let near = blocks.iter().filter(|(_, (from, to))| *from <= hi && lo < *to);
+                let least = near.map(|(_, span)| away(*span)).min();
+                let is_on = axis.x <= x && x <= axis.x + axis.w;
+                let told = found.map(|k| away(blocks.iter().find(|(of, _)| *of == k).unwrap().1));
+                assert_eq!(told, least.filter(|_| is_on), "{storage} at {x}");
+                match told {
+                    Some(0) => n_hit += 1,
+                    Some(_) => n_beside += 1,
+                    None => n_none += 1,
+                }
+            }
+        }
+    }
+    assert!(n_hit > 300 && n_beside > 5 && n_none > 50, "{n_hit}, {n_beside}, {n_none}");
+}

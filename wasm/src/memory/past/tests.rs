@@ -269,6 +269,11 @@ impl Memory {
 /// Memory of three devices, of which two were recorded. Some events know of blocks that lie in no segment, or partly
 /// on others.
 fn random(seed: u64) -> Snapshot {
+    recorded(seed, true)
+}
+
+/// The same; unless it is broken, every event is one that memory took.
+fn recorded(seed: u64, is_broken: bool) -> Snapshot {
     let mut source = Random(seed);
     let mut found = Snapshot::default();
     let names = ["small", "active_allocated", "inactive"];
@@ -278,7 +283,7 @@ fn random(seed: u64) -> Snapshot {
         let base = 0x7f00_0000_0000 + (device << 32);
         for time in 0..60 + 200 * device {
             let mut step = memory.step(&mut source, base);
-            if let (0, Some(&at)) = (source.below(20), known.first()) {
+            if let (0, Some(&at), true) = (source.below(20), known.first(), is_broken) {
                 step = Some(("free_completed", at + [-9, 7, 512][usize::try_from(time % 3).unwrap()], SLOT));
             }
             let Some((action, addr, size)) = step else { continue };
@@ -579,4 +584,115 @@ fn a_block_that_is_chosen_brings_the_history_of_its_device() {
     assert!(y.is_some(), "a segment of the other device is there");
     assert_eq!(app.over_time().unwrap().main().0, life.0);
     assert!(app.selected_storage().is_some_and(|k| device(&app, k).to_string() == other), "it stays chosen");
+}
+
+/// What a walk forward through the events says of each moment: actions, times and sizes, and how high the strip is there.
+#[test]
+fn every_moment_is_told_as_a_walk_through_its_events_finds_it() {
+    for seed in 0..6 {
+        let mut found = recorded(seed, false);
+        let [snap, asked] = ["snapshot", "free_requested"].map(|name| found.strings.intern(name));
+        for (at, action) in [(3, snap), (9, asked), (10, asked)] {
+            let old = found.traces[2][at];
+            found.traces[2].insert(at, Event { action, ..old });
+        }
+        let events = found.traces[2].clone();
+        let n = events.len();
+        let name = |event: &Event| found.strings.get(event.action).to_owned();
+        let names: Vec<String> = events.iter().map(name).collect();
+        // Allocated and reserved before each event, and at the end.
+        let mut walk = vec![(0i64, 0i64)];
+        for (event, name) in events.iter().zip(&names) {
+            let (allocated, reserved) = walk[walk.len() - 1];
+            walk.push(match &**name {
+                "alloc" => (allocated + event.size, reserved),
+                "free_completed" => (allocated - event.size, reserved),
+                "segment_alloc" => (allocated, reserved + event.size),
+                "segment_free" => (allocated, reserved - event.size),
+                _ => (allocated, reserved),
+            });
+        }
+        let mut over = OverTime::new(found.clone()).unwrap();
+        assert_eq!((over.main().0, over.n_events()), (2, n), "seed {seed}");
+        let in_words = |n: i64| crate::text::bytes(n.unsigned_abs());
+        let stops = |k: usize| k == n || !["snapshot", "free_requested"].contains(&&*names[k]);
+        for (k, &(allocated, reserved)) in walk.iter().enumerate() {
+            over.go(k);
+            let next = events.get(k).map(|event| {
+                let at =
+                    if names[k] == "snapshot" { String::new() } else { format!(" at {:#x}", event.addr) };
+                format!("next: {}, {}{at}, stream 2", names[k].replace('_', " "), in_words(event.size))
+            });
+            let us = events[k.min(n - 1)].time_us.unwrap() - events[0].time_us.unwrap();
+            let since = format!("{} after the first event", crate::text::time(us * 1000));
+            let part = 100.0 * over.now().fragmentation();
+            let told = over.told(None).lines;
+            let (last, others) = told.split_last().unwrap();
+            assert_eq!(others, &next.into_iter().chain([since]).collect::<Vec<_>>()[..], "seed {seed}, {k}");
+            let starts = format!(
+                "cuda:2: {} allocated of {} reserved; {} free within segments, ",
+                in_words(allocated),
+                in_words(reserved),
+                in_words(reserved - allocated)
+            );
+            assert!(last.starts_with(&starts), "seed {seed}, {k}: {last:?}, not {starts:?}");
+            assert!(last.ends_with(&format!(": fragmentation {part:.1} %")), "seed {seed}, {k}: {last:?}");
+            for (by, to) in [
+                (1, (k + 1..=n).find(|&k| stops(k)).unwrap_or(k)),
+                (-1, (0..k).rev().find(|&k| stops(k)).unwrap_or(0)),
+            ] {
+                over.go(k);
+                over.step(by);
+                assert_eq!(over.moment(), to, "seed {seed}: {by} from {k}");
+            }
+        }
+        // Block by block: when it came, when it went.
+        let mut lives: Vec<Life> = Vec::new();
+        for k in 0..=n {
+            over.go(k);
+            let moments = over.moments();
+            lives.extend(moments.iter().find(|(device, _)| *device == 2).unwrap().1.blocks());
+        }
+        let (mut n_kept, mut n_freed) = (0, 0);
+        for life in lives {
+            let (from, to) = (life.from as usize, life.to as usize);
+            assert_eq!((&*names[from - 1], events[from - 1].addr), ("alloc", life.addr));
+            let went = if to < n {
+                n_freed += 1;
+                assert_eq!((&*names[to], events[to].addr), ("free_completed", life.addr));
+                format!("freed by event {to}")
+            } else {
+                n_kept += 1;
+                "still there at the end".to_owned()
+            };
+            let words = format!(
+                "{} at {:#x}: allocated by event {}, {went}",
+                in_words(life.size),
+                life.addr,
+                from - 1
+            );
+            assert_eq!(over.told(Some(life)).block.unwrap().0, words, "seed {seed}");
+        }
+        assert!(n_kept > 9 && n_freed > 9, "seed {seed}: {n_kept} kept, {n_freed} freed");
+        // The strip: of so few events each moment is a corner of it.
+        assert!(n <= SAMPLES);
+        let strip = over.strip(900.0, &Theme::LIGHT);
+        let areas = strip.shapes.iter().filter_map(|shape| match shape {
+            Shape::Polygon { points, .. } => Some(points.clone()),
+            _ => None,
+        });
+        let [reserved, allocated, fragmented] = &areas.collect::<Vec<_>>()[..] else { panic!() };
+        let most = walk.iter().map(|held| held.1).max().unwrap() as f64;
+        for (k, held) in walk.iter().enumerate() {
+            over.go(k);
+            let x = k as f64 / n as f64 * 900.0;
+            let high = |bytes: i64| BYTES - bytes as f64 / most * (BYTES - 4.0);
+            let low = HEIGHT - over.now().fragmentation() * (HEIGHT - BYTES - 4.0);
+            for (area, y) in [(reserved, high(held.1)), (allocated, high(held.0)), (fragmented, low)] {
+                let corner = area[k + 1];
+                let is_there = (corner.0 - x).abs() < 1e-6 && (corner.1 - y).abs() < 1e-6;
+                assert!(is_there, "seed {seed}, {k}: {corner:?}, not {x}, {y}");
+            }
+        }
+    }
 }
