@@ -299,4 +299,92 @@ mod tests {
         }
         super::scene(&BarChart::default(), f64::NAN, &Theme::LIGHT);
     }
+
+    /// A tick stands where a bar of what it says ends, and says it to the last digit.
+    #[test]
+    fn ticks_stand_where_bars_of_their_values_end() {
+        for high in [0.0371, 0.37, 1.0, 3.3, 9.99, 42.0, 355.9, 12_345.0] {
+            for room in [90.0, 400.0, 1500.0] {
+                let scale = Scale::new([high, high / 3.0].into_iter(), false, room);
+                let ticks = scale.ticks("ms");
+                let values: Vec<f64> = ticks
+                    .iter()
+                    .map(|(_, label)| label.strip_suffix(" ms").unwrap().parse().unwrap())
+                    .collect();
+                assert_eq!(values[0], 0.0);
+                for ((at, label), value) in ticks.iter().zip(&values) {
+                    assert!((at - value / high * room).abs() < 1e-6 * room, "{label} at {at} of {high}");
+                }
+                let Some(&step) = values.get(1) else {
+                    assert!(room < 100.0, "{high} on {room} pixels");
+                    continue;
+                };
+                let of_ten = step / 10f64.powf(step.log10().floor());
+                assert!([1.0, 2.0, 5.0, 10.0].iter().any(|n| (of_ten - n).abs() < 1e-6), "{step}");
+                assert!(values.windows(2).all(|pair| (pair[1] - pair[0] - step).abs() < 1e-6 * high));
+                assert!(high < values[values.len() - 1] + step, "{high}: {values:?}");
+                // As many as have room.
+                let widest =
+                    ticks.iter().map(|(_, label)| text::width(label, 10.0, false)).fold(0.0, f64::max);
+                let apart = step / high * room;
+                assert!(widest + 13.9 <= apart, "{high} on {room}: {ticks:?}");
+                assert!(apart < 2.5 * (widest + 30.0) || ticks.len() > 20, "{high} on {room}: {ticks:?}");
+            }
+        }
+        let log = Scale::new([0.2, 4000.0].into_iter(), true, 800.0);
+        let ticks = log.ticks("s");
+        let labels: Vec<&str> = ticks.iter().map(|(_, label)| &**label).collect();
+        assert_eq!(labels, ["0.1 s", "1 s", "10 s", "100 s", "1000 s"]);
+        assert_eq!(ticks[0].0, 0.0);
+        for (tick, value) in ticks[1..].iter().zip([1.0, 10.0, 100.0, 1000.0]) {
+            assert!((tick.0 - log.length(value)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn values_have_four_digits_and_what_is_counted_is_whole() {
+        let written = |value: f64, unit: &str, note: &str| {
+            written(&Entry { values: vec![value], note: note.to_owned(), ..Entry::default() }, 0, unit)
+        };
+        for (value, expected) in [
+            (9.9994, "9.999 s"),
+            (10.0, "10.00 s"),
+            (99.99, "99.99 s"),
+            (100.0, "100.0 s"),
+            (-12.0, "-12.00 s"),
+        ] {
+            assert_eq!(written(value, "s", ""), expected);
+        }
+        assert_eq!([written(7.0, "", ""), written(4096.0, "B", "+1 %")], ["7", "4096 B  +1 %"]);
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_values_and_all_is_named() {
+        for is_log in [false, true] {
+            let chart = chart(is_log);
+            let scene = scene(&chart, 700.0, &Theme::LIGHT);
+            for name in ["published", "simulated", "blocking", "non-blocking", "pinned.to"] {
+                assert!(scene.texts().any(|t| t.text == name), "{name}");
+            }
+            let entries = || chart.clusters.iter().flat_map(|c| &c.entries);
+            let longest = scene.rects().map(|r| r.w).fold(0.0, f64::max);
+            for (entry, k) in entries().flat_map(|e| [(e, 0), (e, 1)]) {
+                let words = written(entry, k, &chart.unit);
+                let beside = scene.texts().find(|t| t.text == words).unwrap();
+                let is_beside = |r: &&Rect| r.h > 10.0 && (r.y + r.h / 2.0 - beside.y).abs() < 1.0;
+                let bar = scene.rects().find(is_beside).unwrap();
+                let part = if is_log {
+                    (entry.values[k] / 0.1).log10() / (355.9f64 / 0.1).log10()
+                } else {
+                    entry.values[k] / 355.9
+                };
+                assert!((bar.w - (longest * part).max(1.0)).abs() < 1e-6, "{words}: {} of {longest}", bar.w);
+            }
+        }
+        // What is none has no bar.
+        let none = Entry { values: vec![0.0, -3.0, f64::NAN, 1.0], ..Entry::default() };
+        let cluster = Cluster { entries: vec![none], ..Cluster::default() };
+        let chart = BarChart { clusters: vec![cluster], ..BarChart::default() };
+        assert_eq!(super::scene(&chart, 700.0, &Theme::LIGHT).rects().filter(|r| r.h > 10.0).count(), 1);
+    }
 }

@@ -489,4 +489,44 @@ mod tests {
         assert_eq!(arguments("not json").len(), 1);
         assert!(arguments("").is_empty());
     }
+
+    #[test]
+    fn what_overlaps_is_the_work_of_other_streams_at_the_same_time() {
+        let (mut n_many, mut n_none) = (0, 0);
+        for seed in 0..2 {
+            let model = Model::new("crowd", crate::testing::crowd(seed, 700));
+            let slices = &model.trace.slices;
+            let is_work = |k: usize| {
+                let lane = model.trace.lanes[slices.lane[k] as usize].kind;
+                slices.kind[k].is_device_work() && matches!(lane, LaneKind::Stream { .. })
+            };
+            for k in 0..slices.len() {
+                let both = |o: usize| slices.end[k].min(slices.end[o]) - slices.start[k].max(slices.start[o]);
+                let is_other = |&o: &usize| is_work(o) && slices.lane[o] != slices.lane[k] && both(o) > 0;
+                let others: Vec<usize> = (0..slices.len()).filter(is_other).collect();
+                let mut times: Vec<i64> = others.iter().map(|&o| both(o)).collect();
+                times.sort_unstable_by(|a, b| b.cmp(a));
+                let details = model.details(u32::try_from(k).unwrap());
+                let told = details.rows.iter().find(|row| row.0 == "overlaps").map(|row| &*row.1);
+                let told: Vec<&str> = told.map_or(Vec::new(), |told| told.split("; ").collect());
+                if !slices.kind[k].is_device_work() || others.is_empty() {
+                    assert!(told.is_empty(), "seed {seed}: {k}");
+                    n_none += 1;
+                    continue;
+                }
+                assert_eq!(told.len(), others.len().min(3), "seed {seed}: {k}");
+                for (at, words) in told.iter().take(2).enumerate() {
+                    let (name, time) = words.split_once(", ").unwrap();
+                    assert_eq!(time, text::time(times[at]), "seed {seed}: {k}");
+                    let is_named = |&&o: &&usize| model.trace.strings.get(slices.name[o]) == name;
+                    assert_eq!(others.iter().find(is_named).map(|&o| both(o)), Some(times[at]));
+                }
+                if let Some(more) = told.get(2) {
+                    assert_eq!(*more, format!("{} more", others.len() - 2), "seed {seed}: {k}");
+                    n_many += 1;
+                }
+            }
+        }
+        assert!(n_many > 9 && n_none > 9, "{n_many}, {n_none}");
+    }
 }

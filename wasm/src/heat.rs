@@ -291,4 +291,49 @@ mod tests {
         let empty = super::scene(&HeatMap::default(), 10.0, &Theme::LIGHT);
         assert!(empty.height.is_finite());
     }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for k in 0..4000 {
+            let value = 1.003f64.powi(k - 800);
+            let text = number(value);
+            let digits = text.chars().filter(char::is_ascii_digit).count();
+            let decimals = text.split_once('.').map_or(0, |(_, behind)| behind.len());
+            let off = (text.parse::<f64>().unwrap() - value).abs();
+            assert!(off <= 0.5001 * 10f64.powf(-(decimals as f64)), "{value} is {text}");
+            match value {
+                v if v < 0.0995 => assert_eq!(decimals, 4, "{value} is {text}"),
+                v if v < 999.5 => assert_eq!(digits, 3, "{value} is {text}"),
+                _ => assert_eq!(decimals, 0, "{value} is {text}"),
+            }
+        }
+        assert_eq!(
+            [number(0.0), number(-1.0), number(f64::INFINITY), number(f64::NAN)],
+            [const { String::new() }; 4]
+        );
+    }
+
+    #[test]
+    fn every_tile_lies_below_its_column_and_beside_its_row() {
+        let map = map(5, 4, "v");
+        let scene = scene(&map, 960.0, &Theme::LIGHT);
+        let texts: Vec<_> = scene.texts().collect();
+        let of = |at: usize| {
+            let mut all = texts.iter().filter(|t| t.text == format!("v{}", at));
+            // Columns are named first.
+            (all.next().unwrap(), all.next())
+        };
+        for (k, tile) in map.tiles.iter().enumerate() {
+            let told = texts.iter().filter(|t| t.text == number(tile.value));
+            let (column, row) = (of(k % 5).0, of(k / 5).1.unwrap());
+            let is_there =
+                |t: &&&crate::scene::Text| (t.x - column.x).abs() < 1.0 && (t.y - row.y).abs() < 1.0;
+            assert_eq!(told.filter(is_there).count(), 1, "{k}");
+        }
+        // The legend shows such a frame first.
+        let is_frame = |r: &&Rect| r.fill.is_none() && r.outline.is_some_and(|line| line.width == 2.0);
+        let frame = scene.rects().filter(is_frame).last().unwrap();
+        let (first, side) = (of(0).0.x, of(0).1.unwrap().y);
+        assert!(frame.x < first && first < frame.x + frame.w && frame.y < side && side < frame.y + frame.h);
+    }
 }

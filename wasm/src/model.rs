@@ -274,6 +274,16 @@ mod tests {
             PageItem::source("p", "# of no use\nmachine mars\nstream s", ""),
             "line 2: no machine profile \"mars\"; ",
         );
-        check(PageItem::source("p", RACE, "{}"), "");
+        let why = Machine::from_json(b"{}").unwrap_err().to_string();
+        check(PageItem::source("p", RACE, "{}"), &why);
+    }
+
+    #[test]
+    fn a_machine_may_be_written_out() {
+        let machine = Machine { name: "mine".to_owned(), ..Machine::builtin("h200-pcie5").unwrap() };
+        let written = Model::open(&PageItem::source("p", RACE, format!("\n {}", machine.to_json()))).unwrap();
+        let named = Model::open(&PageItem::source("p", RACE, "h200-pcie5")).unwrap();
+        assert_eq!(written.origin, "simulated on mine");
+        assert_eq!(written.trace.slices, named.trace.slices);
     }
 }

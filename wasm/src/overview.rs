@@ -116,4 +116,77 @@ mod tests {
             assert_eq!(super::scene(&app, 600.0), scene, "what is on screen changes nothing");
         }
     }
+
+    #[test]
+    fn what_is_busy_is_coloured_where_it_is_and_marks_range_and_hits_stand_over_it() {
+        for seed in 0..6 {
+            let mut app = App::new(Model::new("crowd", crowd(seed, 60)), Theme::LIGHT);
+            app.resize(800.0, 400.0);
+            let (first, last) = app.model.extent();
+            let view = TimeView::new(first, last, 900.0);
+            let slices = app.model.trace.slices.clone();
+            app.set_at(Some(first + (last - first) / 3));
+            app.key("m", false);
+            let (from, to) = (first + (last - first) / 5, first + (last - first) / 2);
+            app.set_range(Some((from, to)));
+            let wanted = app.labels().iter().map(|label| label.contains("kernel")).collect::<Vec<_>>();
+            app.find(&wanted);
+            let scene = scene(&app, 900.0);
+            let rects: Vec<&Rect> = scene.rects().collect();
+            let is_kernel = |k: &usize| slices.kind[*k] == spanlift::trace::Kind::Kernel;
+            for k in (0..slices.len()).filter(is_kernel) {
+                let x = view.x_from_time(slices.start[k]);
+                assert!(
+                    rects.iter().any(|r| r.y == HEIGHT - 4.0 && (r.x - x).abs() <= 2.0),
+                    "seed {seed}: hit at {x}"
+                );
+            }
+            let range = rects.iter().find(|r| r.y == 0.0 && r.h == 3.0).unwrap();
+            assert!((range.x - view.x_from_time(from)).abs() < 1e-6, "seed {seed}");
+            assert!((range.x + range.w - view.x_from_time(to)).abs() < 1e-6, "seed {seed}");
+            let mark = view.x_from_time(app.marks()[0]);
+            let is_mark = |shape: &crate::scene::Shape| matches!(shape, crate::scene::Shape::Path { points, .. } if *points == [(mark, 0.0), (mark, HEIGHT)]);
+            assert_eq!(scene.shapes.iter().filter(|shape| is_mark(shape)).count(), 1, "seed {seed}");
+            // Band by band: the rows with the most to show.
+            let is_shown =
+                |row: &&Row| !matches!(row.kind, LaneKind::Engine { .. }) && !row.tracks[0].slices.is_empty();
+            let mut rows: Vec<&Row> = app.model.rows.rows.iter().filter(is_shown).collect();
+            rows.sort_by_key(|row| usize::MAX - row.tracks[0].slices.len());
+            rows.truncate(8);
+            rows.sort_by_key(|row| row.kind);
+            let band = (HEIGHT - 2.0 * PAD) / rows.len() as f64;
+            for (nth, row) in rows.iter().enumerate() {
+                let y = PAD + band * nth as f64;
+                let of_band: Vec<_> = rects
+                    .iter()
+                    .filter(|r| (r.y - y).abs() < 1e-9 && (r.h - (band - 1.0).clamp(1.0, 8.0)).abs() < 1e-9)
+                    .collect();
+                for x in (0..9000).map(|x| f64::from(x) / 10.0) {
+                    let ends = |k: u32| {
+                        let k = k as usize;
+                        (view.x_from_time(slices.start[k]), view.x_from_time(slices.end[k]))
+                    };
+                    let within = |room: f64| {
+                        let is_in = move |k: &&u32| {
+                            let (a, b) = ends(**k);
+                            a + room < x && x < b - room
+                        };
+                        row.tracks[0].slices.iter().find(is_in)
+                    };
+                    let at: Vec<_> = of_band.iter().filter(|r| r.x <= x && x <= r.x + r.w).collect();
+                    if let Some(&k) = within(1.0) {
+                        let look = app.theme.look(slices.kind[k as usize], slices.flags[k as usize]);
+                        let (a, b) = ends(k);
+                        let fill = if b - a < NARROW { look.thin() } else { look.fill };
+                        let fill =
+                            if is_kernel(&(k as usize)) { fill } else { fill.toward(app.theme.lane, 78) };
+                        let is_it = at.iter().any(|r| r.fill == Some(fill));
+                        assert!(is_it || (b - a - NARROW).abs() < 1.0, "seed {seed}: {k} at {x}: {at:?}");
+                    } else if within(-1.1).is_none() {
+                        assert!(at.is_empty(), "seed {seed}: nothing at {x}: {at:?}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -339,6 +339,28 @@ mod tests {
         let with = words(&screen.picture(None, Theme::LIGHT));
         assert!(!without.iter().any(|w| w.starts_with("fragmentation")), "{without:?}");
         assert!(with.iter().any(|w| w.starts_with("fragmentation")), "{with:?}");
+        // The map stands below the strip as it is, and a line at the moment over the strip.
+        let high = crate::memory::past::HEIGHT;
+        let n = screen.memory_mut().unwrap().over_time().unwrap().n_events();
+        for moment in [0, n / 3, n] {
+            screen.memory_mut().unwrap().go_to_moment(moment);
+            screen.pointer_left();
+            let map = screen.drawn();
+            let both = screen.picture(None, Theme::LIGHT);
+            let place = |t: &crate::scene::Text, down: f64| (t.text.clone(), t.x, t.y + down);
+            let below: Vec<_> = both.texts().filter(|t| t.y > high).map(|t| place(t, 0.0)).collect();
+            assert_eq!(
+                below,
+                map.texts().map(|t| place(t, high + GAP)).collect::<Vec<_>>(),
+                "moment {moment}"
+            );
+            let strip: Vec<_> = both.texts().filter(|t| t.y < high).map(|t| &*t.text).collect();
+            assert_eq!(strip.len(), 2, "{strip:?}");
+            let x = (900.0 * moment as f64 / n as f64).min(898.0);
+            let is_line =
+                |r: &&crate::scene::Rect| (r.x - x).abs() < 1e-9 && (r.y, r.w, r.h) == (0.0, 2.0, high);
+            assert_eq!(both.rects().filter(is_line).count(), 1, "moment {moment}");
+        }
     }
 
     #[test]

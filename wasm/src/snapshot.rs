@@ -503,4 +503,58 @@ mod tests {
             assert_eq!(super::address(at), format!("{at:#x}"));
         }
     }
+
+    #[test]
+    fn the_end_has_every_block_that_is_in_use_within_its_segment() {
+        use super::{Segment, Snapshot};
+        use spanlift::trace::snapshot::Block;
+
+        let mut found = Snapshot::default();
+        let names = ["small", "active_allocated", "inactive", "active_pending_free"];
+        let [small, used, unused, pending] = names.map(|name| found.strings.intern(name));
+        // Each begins where the one before it ends: of the last two one reaches beyond the segment, one lies there.
+        let blocks = [
+            (100, unused),
+            (50, used),
+            (30, pending),
+            (0, used),
+            (5, unused),
+            (15, used),
+            (1, used),
+            (4, used),
+        ];
+        let n = blocks.len();
+        for (size, state) in blocks {
+            found.blocks.push(Block { address: None, size, requested_size: size, state, stack: 0 });
+        }
+        for (device, blocks) in [(0, 0..n), (1, n..n)] {
+            found.segments.push(Segment {
+                device,
+                address: 0x1000,
+                total_size: 200,
+                allocated_size: 0,
+                active_size: 0,
+                requested_size: 0,
+                stream: 3,
+                segment_type: small,
+                blocks,
+                stack: 0,
+            });
+        }
+        let layout = super::layout(&found, |segment| segment.device == 0).unwrap();
+        let segments: Vec<_> = layout.storages().iter().map(|s| (&*s.id, s.bytes.0)).collect();
+        assert_eq!(segments, [("0x1000 small, stream 3", 200)]);
+        let told = |tensor: &spanlift::memory::Tensor| {
+            (tensor.name().to_owned(), tensor.view().offset, tensor.view().shape.clone())
+        };
+        let expected = [
+            ("0x1064", 100, 50),
+            ("0x1096, active pending free", 150, 30),
+            ("0x10b4", 180, 0),
+            ("0x10b9", 185, 15),
+        ];
+        let expected = expected.map(|(name, at, size)| (name.to_owned(), at, vec![size]));
+        assert_eq!(layout.tensors().iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(super::layout(&found, |_| true).unwrap().storages().len(), 2);
+    }
 }

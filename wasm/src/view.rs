@@ -263,4 +263,23 @@ mod tests {
             }
         }
     }
+
+    /// As near as 64 pixels a nanosecond, as far as all times there are, whatever way one goes.
+    #[test]
+    fn as_near_and_as_far_as_it_goes() {
+        for width in [1.0, 300.0, 1500.0] {
+            for (from, to) in [(0, 1), (-5, 1000), (i64::MIN, i64::MAX), (7, 7)] {
+                let view = TimeView::new(from, to, width);
+                assert!((1.0 / MAX_PX_PER_NS..=MAX_NS / width).contains(&view.ns_per_px()));
+                assert_eq!(view.zoom(0.0, 1e30).ns_per_px(), 1.0 / MAX_PX_PER_NS, "{from} to {to}, {width}");
+                assert_eq!(view.zoom(0.0, 1e-30).ns_per_px(), MAX_NS / width, "{from} to {to}, {width}");
+                for factor in [0.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+                    assert_eq!(view.zoom(10.0, factor), view, "{factor}");
+                }
+                assert_eq!(view.zoom(f64::NAN, 2.0), view);
+            }
+            // What has no length is a nanosecond long.
+            assert_eq!(TimeView::new(7, 7, width), TimeView::new(7, 8, width));
+        }
+    }
 }

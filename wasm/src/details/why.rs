@@ -380,4 +380,56 @@ mod tests {
         );
         assert!(pageable("4KiB").iter().any(|why| why.starts_with("staged in 1 piece: ")));
     }
+
+    #[test]
+    fn a_call_is_held_by_a_copy_for_as_long_as_it_takes_and_by_no_kernel() {
+        let event = |cat: &str, name: &str, tid: u32, (ts, dur): (f64, f64), id: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{tid},"correlation":{id}}}}}"#
+            )
+        };
+        let why = |(kind, work): (&str, &str), call: (f64, f64), done: (f64, f64)| {
+            let events = [event("cuda_runtime", "call", 1, call, 2), event(kind, work, 7, done, 2)];
+            let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+            Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap()).details(0).why
+        };
+        let copy = ("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)");
+        assert_eq!(why(copy, (10.0, 20.0), (10.0, 20.0)), ["the call held the host for 20 µs during it"]);
+        assert_eq!(
+            why(copy, (10.0, 20.0), (12.0, 30.0)),
+            ["the call held the host for 2 µs before its copy began, 18 µs during it"]
+        );
+        assert_eq!(
+            why(copy, (10.0, 20.0), (10.0, 5.0)),
+            ["the call held the host for 5 µs during it, 15 µs after it"]
+        );
+        assert_eq!(why(copy, (10.0, 20.0), (30.0, 5.0)), [""; 0], "it was back when the copy began");
+        assert_eq!(why(("kernel", "k"), (10.0, 20.0), (12.0, 30.0)), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_host_and_the_engine_take_for_the_pieces_is_told_of_a_staged_copy() {
+        let text = "stream s\npageable x 8MiB\npinned p 64\ndevice d 8MiB\nwrite x\ncopy d <- x on s\ncopy d[0..64] <- p on s\nsync s";
+        let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+        let slices = &model.trace.slices;
+        let is_engine =
+            |k: usize| matches!(model.trace.lanes[slices.lane[k] as usize].kind, LaneKind::Engine { .. });
+        for (command, is_staged) in [(5, true), (6, false)] {
+            let of = |wanted: &dyn Fn(usize) -> bool| {
+                let all = (0..slices.len()).filter(|&k| slices.command[k] == command && wanted(k));
+                all.map(|k| slices.end[k] - slices.start[k]).collect::<Vec<_>>()
+            };
+            let (host, link) = (of(&|k| slices.kind[k] == Kind::HostCopy), of(&is_engine));
+            let expected = is_staged.then(|| {
+                let [host_ns, link_ns] = [&host, &link].map(|times| text::time(times.iter().sum()));
+                format!(
+                    "staged in {} pieces: the host copies them for {host_ns}, the engine moves them for {link_ns}",
+                    host.len()
+                )
+            });
+            let work = model.rows.of_command(command).find(|&k| slices.kind[k as usize] == Kind::ToDevice);
+            let told = model.details(work.unwrap()).why.into_iter().find(|why| why.starts_with("staged"));
+            assert_eq!(told, expected);
+        }
+    }
 }

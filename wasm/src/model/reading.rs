@@ -214,4 +214,19 @@ mod tests {
         assert_eq!(marked.iter().map(|note| &*note.text).collect::<Vec<_>>(), ["negative dur: 1"]);
         assert!(notes(&trace, 1).iter().any(|note| note.text == "flow without partner: 1"));
     }
+
+    #[test]
+    fn buffers_in_pageable_memory_are_counted() {
+        for (buffers, expected) in [
+            ("pinned a 8\n", None),
+            ("pageable a 8\npinned b 8\n", Some("1 pageable buffer")),
+            ("pageable a 8\npageable b 8\n", Some("2 pageable buffers")),
+        ] {
+            let text = format!("stream s\n{buffers}device d 8\ncopy d <- a on s\nsync s\n");
+            let item = crate::pack::PageItem::source("p", text, "h200-pcie5");
+            let notes = crate::model::Model::open(&item).unwrap().read();
+            let told = notes.iter().find(|note| note.text.contains("pageable")).map(|note| &*note.text);
+            assert_eq!(told, expected);
+        }
+    }
 }
