@@ -294,12 +294,18 @@ impl App {
         if hits.is_empty() {
             return;
         }
+        let slices = &self.model.trace.slices;
         let key = |k: u32| order(&self.model.trace, k);
         let place = match self.selected() {
             Some(k) if forward => hits.partition_point(|&o| key(o) <= key(k)),
             Some(k) => hits.partition_point(|&o| key(o) < key(k)) + hits.len() - 1,
+            None if forward => {
+                let is_left = |&o: &u32| self.view().start_ns() <= slices.end[o as usize];
+                hits.iter().position(is_left).unwrap_or(0)
+            }
             None => {
-                hits.partition_point(|&o| self.model.trace.slices.end[o as usize] < self.view().start_ns())
+                let has_begun = |&o: &u32| slices.start[o as usize] <= self.view().end_ns();
+                hits.iter().rposition(has_begun).unwrap_or(hits.len() - 1)
             }
         };
         let next = hits[place % hits.len()];
@@ -585,5 +591,100 @@ mod tests {
         assert_eq!(marked(&app), [app.model.trace.slices.start[7]]);
         app.set_at(Some(123_456));
         assert_eq!(marked(&app), [123_456]);
+    }
+
+    #[test]
+    fn hits_are_gone_through_forth_and_back_from_what_is_selected_or_on_screen() {
+        let mut n_wrapped = 0;
+        for seed in 0..6 {
+            let mut app = app(seed);
+            let mut random = Random(seed);
+            let wanted: Vec<bool> = app.labels().iter().map(|_| random.below(5) == 0).collect();
+            app.find(&wanted);
+            let slices = app.model.trace.slices.clone();
+            let span = |k: u32| (slices.start[k as usize], slices.end[k as usize]);
+            let all = 0..u32::try_from(slices.len()).unwrap();
+            let is_hit = |&k: &u32| app.is_lit(k) && app.model.rows.place(k) != Rows::NOWHERE;
+            let mut hits: Vec<u32> = all.clone().filter(is_hit).collect();
+            let key = |k: u32| (span(k).0, span(k).1 > span(k).0, -span(k).1, k);
+            hits.sort_by_key(|&k| key(k));
+            assert!(hits.len() > 5 && app.hits() == Some(hits.len()), "seed {seed}");
+            let go = |app: &App, name: &str| {
+                let mut app = app.clone();
+                app.key(name, name == "N");
+                let k = app.selected().unwrap();
+                let (from, to) = (app.view().x_from_time(span(k).0), app.view().x_from_time(span(k).1));
+                assert!(from <= app.plot().1 && 0.0 <= to, "seed {seed}: {k} is not in sight");
+                assert_eq!(app.hit(), hits.iter().position(|&hit| hit == k), "seed {seed}");
+                k
+            };
+            for k in all {
+                app.select(Some(k));
+                let next = hits.iter().find(|&&hit| key(k) < key(hit)).unwrap_or(&hits[0]);
+                let last = hits.iter().rfind(|&&hit| key(hit) < key(k)).unwrap_or(&hits[hits.len() - 1]);
+                n_wrapped += u32::from(key(*next) < key(k)) + u32::from(key(k) < key(*last));
+                assert_eq!((go(&app, "n"), go(&app, "N")), (*next, *last), "seed {seed}: from {k}");
+            }
+            app.select(None);
+            for _ in 0..40 {
+                let from = random.below(1_000_000) as i64;
+                app.show(from, from + 1 + random.below(90_000) as i64);
+                let (from, to) = (app.view().start_ns(), app.view().end_ns());
+                let first = hits.iter().find(|&&hit| from <= span(hit).1).unwrap_or(&hits[0]);
+                let last = hits.iter().rfind(|&&hit| span(hit).0 <= to).unwrap_or(&hits[hits.len() - 1]);
+                assert_eq!((go(&app, "n"), go(&app, "N")), (*first, *last), "seed {seed}: {from} to {to}");
+            }
+        }
+        assert!(n_wrapped > 0);
+    }
+
+    #[test]
+    fn the_range_of_a_slice_is_its_time_and_of_one_without_length_a_nanosecond() {
+        for seed in 0..4 {
+            let mut app = app(seed);
+            let (first, last) = app.model.extent();
+            let (slices, mut n) = (app.model.trace.slices.clone(), 0);
+            for k in 0..slices.len() {
+                let (start, end) = (slices.start[k], slices.end[k]);
+                app.set_range(None);
+                app.select(u32::try_from(k).ok());
+                app.key("r", false);
+                let expected = match start == end {
+                    false => (start, end),
+                    true if start == last => (start - 1, start),
+                    true => (start, start + 1),
+                };
+                n += u32::from(start == end);
+                assert_eq!(app.range(), Some(expected), "seed {seed}: {k}");
+            }
+            assert!(n > 3, "seed {seed}: {n}");
+            app.select(None);
+            app.set_range(None);
+            app.key("s", true);
+            app.key("r", false);
+            assert_eq!(app.range(), Some((first, last)), "no more than there is");
+        }
+    }
+
+    #[test]
+    fn a_drag_over_lanes_that_are_scrolled_chooses_those_that_it_goes_over() {
+        let mut app = app(2);
+        app.resize(900.0, 110.0);
+        let (x, _) = app.plot();
+        for scroll in [0.0, 17.0, 40.0] {
+            for (from, to) in [(40.0, 60.0), (100.0, 30.0), (50.0, 52.0), (35.0, 109.0)] {
+                app.set_scroll(scroll);
+                app.pressed(x + 100.0, from, crate::grip::Grip::Main);
+                app.pointer_moved(x + 200.0, to);
+                let under: Vec<usize> = (0..100)
+                    .filter_map(|k| app.row_at(Some(from + (to - from) * f64::from(k) / 99.0)))
+                    .collect();
+                let ends = under.iter().min().zip(under.iter().max()).map(|(a, b)| (*a, *b));
+                let expected = ends.filter(|(a, b)| b - a + 1 < app.model.rows.rows.len());
+                assert_eq!(app.lanes(), expected, "{scroll}: {from} to {to}");
+                app.let_go();
+                app.set_range(None);
+            }
+        }
     }
 }
