@@ -557,4 +557,47 @@ mod tests {
         assert_eq!(layout.tensors().iter().map(told).collect::<Vec<_>>(), expected);
         assert_eq!(super::layout(&found, |_| true).unwrap().storages().len(), 2);
     }
+
+    #[test]
+    fn the_end_is_told_in_sums_of_its_segments() {
+        use super::{Segment, Snapshot};
+        use spanlift::trace::snapshot::Block;
+
+        let told = |pending: i64, gap: Option<i64>| {
+            let mut found = Snapshot::default();
+            let names = ["small", "active_allocated", "inactive", "active_pending_free"];
+            let [small, used, unused, waiting] = names.map(|name| found.strings.intern(name));
+            let mut add = |address, size, requested_size, state| {
+                found.blocks.push(Block { address, size, requested_size, state, stack: 0 });
+            };
+            add(None, 1024, 1000, used);
+            add(None, 512, 0, unused);
+            add(None, pending, pending, waiting);
+            add(gap, 4096 - 1536 - pending, 0, unused);
+            found.segments.push(Segment {
+                device: 0,
+                address: 0x1000,
+                total_size: 4096,
+                allocated_size: 1024,
+                active_size: 1024 + pending,
+                requested_size: 1000 + pending,
+                stream: 0,
+                segment_type: small,
+                blocks: 0..4,
+                stack: 0,
+            });
+            super::told(&found)
+        };
+        let expected = [
+            "1 segment of 4 blocks: 4 KiB reserved, 1 KiB allocated, 512 B waiting to be freed, 1.48 KiB asked for of both",
+            "24 B lost to rounding of blocks in use",
+            "2.50 KiB free within segments, the largest piece 2 KiB: fragmentation 20.0 %",
+        ];
+        assert_eq!(told(512, None), expected);
+        let told_none = told(0, None);
+        assert_eq!(told_none[0], "1 segment of 4 blocks: 4 KiB reserved, 1 KiB allocated, 1000 B asked for");
+        assert_eq!(told_none.len(), 3);
+        let odd = "segments that their blocks do not fill, or blocks out of place: 1";
+        assert_eq!(told(512, Some(0x1)).last().unwrap(), odd);
+    }
 }

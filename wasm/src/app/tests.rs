@@ -567,3 +567,103 @@ fn steps_lead_from_slice_to_slice_in_both_directions_and_to_the_nearest_of_the_n
     }
     assert!(n_far > 20, "{n_far}");
 }
+
+#[test]
+fn keys_zoom_where_the_pointer_is_and_else_in_the_middle() {
+    let mut app = app();
+    let (left, width) = app.plot();
+    for (pointer, at) in [(None, width / 2.0), (Some(3.0), width / 2.0), (Some(left + 200.0), 200.0)] {
+        for (key, shift, nearer) in [("w", false, 1.3), ("w", true, 1.3f64.powi(5)), ("s", false, 1.0 / 1.3)]
+        {
+            app.show(60_000, 90_000);
+            app.pointer_left();
+            if let Some(x) = pointer {
+                app.pointer_moved(x, 100.0);
+            }
+            let before = app.view();
+            app.key(key, shift);
+            let moved = app.view().x_from_time(before.time_from_x(at)) - at;
+            assert!(moved.abs() * before.ns_per_px() < 3.0, "{key} at {pointer:?}: {moved}");
+            assert!((before.ns_per_px() / app.view().ns_per_px() - nearer).abs() < 1e-9, "{key}");
+        }
+        for (key, shift, by) in [("d", false, 0.1), ("a", false, -0.1), ("d", true, 0.5), ("a", true, -0.5)] {
+            app.show(60_000, 90_000);
+            let start = app.view().x_from_time(60_000);
+            app.key(key, shift);
+            let moved = start - app.view().x_from_time(60_000);
+            assert!((moved - by * width).abs() < 1e-6, "{key}: {moved} of {width}");
+        }
+    }
+}
+
+#[test]
+fn what_is_chosen_by_key_comes_into_sight() {
+    for seed in 0..4 {
+        let mut trace = crowd(seed, 90);
+        // From each of the first slices to one far away.
+        for k in 0..20 {
+            trace.flows.push(spanlift::trace::Flow { kind: FlowKind::Launch, from: k, to: 89 - k });
+        }
+        let mut app = App::new(Model::new("crowd", trace), Theme::LIGHT);
+        app.resize(900.0, 130.0);
+        let (first, last) = app.model.extent();
+        let check = |app: &App, case: &str| {
+            let k = app.selected().unwrap();
+            let slices = &app.model.trace.slices;
+            let [x0, x1] =
+                [slices.start[k as usize], slices.end[k as usize]].map(|at| app.view().x_from_time(at));
+            let width = app.plot().1;
+            assert!(-1e-6 <= x0 && x1 <= width + 1e-6, "seed {seed}: {case}: {x0} to {x1} of {width}");
+            let (row, track) = app.model.rows.place(k);
+            let (top, height) = app.frame.track(row as usize, track as usize);
+            let (top, bottom) = (top - app.scroll(), top + height - app.scroll());
+            assert!(RULER <= top && bottom <= 130.0, "seed {seed}: {case}: {top} to {bottom}");
+        };
+        for k in 0..90 {
+            for (key, is_far) in
+                [("ArrowRight", false), ("ArrowLeft", true), ("ArrowDown", true), ("Enter", true)]
+            {
+                app.select(Some(k));
+                let from = if is_far { first } else { last - (last - first) / 20 };
+                app.show(from, from + (last - first) / 20);
+                app.key(key, false);
+                if app.selected() != Some(k) {
+                    check(&app, &format!("{key} from {k}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn of_several_findings_the_next_and_the_one_before_are_gone_to_in_a_circle() {
+    let mut model = Model::new("race", race());
+    for (first, second) in [(4, 5), (5, 6), (4, 6)] {
+        model.findings[0].push(Finding { first, second, ..Finding::default() });
+    }
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 320.0);
+    let mut go = |keys: &str| -> Vec<usize> {
+        app.set_mode(app.mode);
+        let go = |key: char| {
+            app.key(&key.to_string(), key == 'N');
+            app.finding().unwrap()
+        };
+        keys.chars().map(go).collect()
+    };
+    assert_eq!(go("nnnn"), [0, 1, 2, 0]);
+    assert_eq!(go("NNNN"), [2, 1, 0, 2]);
+}
+
+#[test]
+fn of_an_order_the_last_step_is_the_last_that_is_on_screen() {
+    let text = "stream copy, compute\npinned x 64\ndevice d 64\ncopy d <- x on copy\n\
+                kernel k on compute reads d for 1us\nsync compute\nsync copy\n";
+    let mut app =
+        App::new(Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+    app.resize(900.0, 320.0);
+    assert!(app.select_finding(0) && app.show_order(Some(0)));
+    let n = app.model.trace.slices.len();
+    app.key("0", false);
+    assert_eq!(app.on_screen(), format!("step 1 to step {n}"));
+}

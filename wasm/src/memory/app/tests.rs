@@ -344,3 +344,115 @@ fn a_block_of_a_segment_is_pointed_at_where_it_lies() {
     }
     assert!(n_hit > 300 && n_beside > 5 && n_none > 50, "{n_hit}, {n_beside}, {n_none}");
 }
+
+#[test]
+fn keys_pan_and_zoom_the_bytes_that_they_are_about() {
+    let mut app = app();
+    let start = |app: &mut MemoryApp| {
+        app.key("0", false);
+        app.select(Some(0));
+        app.look_at("0.30000.34000.0", "0");
+        (app.window(0), app.axis_at(0, 0.0))
+    };
+    let length = |window: (i64, i64)| window.1 - window.0;
+    for (key, shift, by) in [("d", false, 0.1), ("a", false, -0.1), ("D", true, 0.5), ("A", true, -0.5)] {
+        let (before, axis) = start(&mut app);
+        app.key(key, shift);
+        let moved = (app.window(0).0 - before.0) as f64;
+        let wanted = by * app.frame.panels.width / axis.w * 4000.0;
+        assert!(
+            (moved - wanted).abs() <= 1.0 && length(app.window(0)) == 4000,
+            "{key}: {moved}, not {wanted}"
+        );
+    }
+    for (key, shift, nearer) in [("w", false, 1.3), ("s", false, 1.0 / 1.3), ("W", true, 1.3f64.powi(5))] {
+        let (before, _) = start(&mut app);
+        app.key(key, shift);
+        let found = length(before) as f64 / length(app.window(0)) as f64;
+        assert!((found / nearer - 1.0).abs() < 0.002, "{key}: {found}, not {nearer}");
+        let middle = |window: (i64, i64)| (window.0 + window.1) / 2;
+        assert!((middle(before) - middle(app.window(0))).abs() <= 2, "{key}");
+    }
+}
+
+/// A part alone, more views alone, and nothing: each comes back by its words.
+#[test]
+fn each_look_has_words_of_its_own() {
+    let mut app = app();
+    for (bytes, window) in
+        [("0.100.900.0", (100, 900)), ("0.0.0.200", (0, 64_000)), ("0.100.900.200", (100, 900))]
+    {
+        app.look_at(bytes, "");
+        assert_eq!((app.looks().0, app.window(0)), (bytes.to_owned(), window));
+    }
+    app.look_at("0.100.900.0", "");
+    app.key("f", false);
+    assert_eq!(app.window(0), (100, 900), "nothing is chosen");
+    app.look_at("1.100.900.0", "s1");
+    app.key("f", false);
+    assert_eq!((app.looks().0, app.window(1)), (String::new(), (0, 4000)), "all of a chosen storage");
+}
+
+#[test]
+fn a_snapshot_tells_its_past_and_its_segments_and_parts_stay_in_sight() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+    let open = || {
+        let mut app = MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
+        app.resize(900.0, 500.0);
+        app
+    };
+    // Whichever comes first, the past or what it is compared with.
+    let (mut one, mut other) = (open(), open());
+    let beside = Scale { peak: 1 << 40, ..one.scale().unwrap() };
+    assert!(one.level(Some(beside)) && one.look_back());
+    assert!(other.look_back() && other.level(Some(beside)));
+    let strip = |app: &MemoryApp| app.over_time().unwrap().strip(900.0, &Theme::LIGHT);
+    assert_eq!(strip(&one), strip(&other));
+    assert_ne!(strip(&one), {
+        let mut app = open();
+        app.look_back();
+        strip(&app)
+    });
+    let mut app = open();
+    let before = app.notes();
+    assert!(app.look_back());
+    let (n, device) = (app.over_time().unwrap().n_events(), app.over_time().unwrap().main().0);
+    let told = format!("cuda:{device}: {} recorded, at the peak ", crate::text::count(n, "event"));
+    assert!(!before.iter().any(|note| note.starts_with(&told)));
+    assert!(app.notes().iter().any(|note| note.starts_with(&told)), "{:?}", app.notes());
+    let names = |app: &MemoryApp| -> Vec<String> {
+        (0..app.map.held.len()).map(|k| format!("{} {}", app.map.storage(k).id, app.map.size(k))).collect()
+    };
+    let (mut n_same, mut n_other) = (0, 0);
+    for moment in (0..n).step_by(n / 60) {
+        app.go_to_moment(moment);
+        // Each segment tells the bytes of its blocks.
+        for k in 0..app.map.held.len() {
+            let sizes = app.map.tensors(k).iter().map(|&view| app.map.life(view).unwrap().1.size);
+            let (count, all) = (app.map.tensors(k).len(), sizes.sum::<i64>().unsigned_abs());
+            let value = |name: &str| {
+                let details = app.map.storage_details(k);
+                details.rows.into_iter().find(|row| row.0 == name).map(|row| row.1)
+            };
+            assert_eq!(value("blocks"), Some(spanlift::text::grouped(count)));
+            assert_eq!(value("in blocks"), Some(crate::text::bytes(all)), "{k} at {moment}");
+            assert_eq!(value("free"), Some(crate::text::bytes(app.map.size(k) - all)), "{k} at {moment}");
+        }
+        if app.map.held.is_empty() {
+            continue;
+        }
+        app.look_at("0.1000.9000.0", "");
+        let (before, window) = (names(&app), app.window(0));
+        app.key("]", false);
+        let is_same = names(&app) == before;
+        assert_eq!(app.looks().0.is_empty(), !is_same, "at {moment}");
+        if is_same {
+            assert_eq!(app.window(0), window);
+            n_same += 1;
+        } else {
+            n_other += 1;
+        }
+    }
+    assert!(n_same > 9, "{n_same}, {n_other}");
+}
