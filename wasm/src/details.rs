@@ -529,4 +529,64 @@ mod tests {
         }
         assert!(n_many > 9 && n_none > 9, "{n_many}, {n_none}");
     }
+
+    #[test]
+    fn calls_and_their_work_tell_of_each_other_and_of_their_line() {
+        let lines = [
+            "stream s",
+            "pageable x 8MiB",
+            "pinned p 4MiB",
+            "device d 8MiB",
+            "write x",
+            "copy d <- x on s",
+            "copy d[0..4194304] <- p on s",
+            "kernel k on s reads d for 50us",
+            "sync s",
+        ];
+        let item = crate::pack::PageItem::source("p", lines.join("\n"), "h200-pcie5");
+        let model = Model::open(&item).unwrap();
+        let trace = &model.trace;
+        let name = |k: usize| trace.strings.get(trace.slices.name[k]);
+        let lane = |k: usize| {
+            let lane = &trace.lanes[trace.slices.lane[k] as usize];
+            (lane.kind, format!("{}, {}", trace.strings.get(lane.name), trace.strings.get(lane.group)))
+        };
+        for (command, memory) in [(5, Some("pageable")), (6, Some("pinned")), (7, None)] {
+            let all = (0..trace.slices.len()).filter(|&k| trace.slices.command[k] == command);
+            let all: Vec<usize> = all.collect();
+            let is_work = |&&k: &&usize| matches!(lane(k).0, LaneKind::Stream { .. });
+            let work = *all.iter().find(is_work).unwrap();
+            let flow =
+                trace.flows.iter().find(|f| f.kind == FlowKind::Launch && f.to as usize == work).unwrap();
+            let call = flow.from as usize;
+            let told = |k: usize| {
+                let rows = model.details(u32::try_from(k).unwrap()).rows;
+                move |name: &str| rows.iter().find(|row| row.0 == name).map(|row| row.1.clone())
+            };
+            let (of_work, of_call) = (told(work), told(call));
+            let late = text::time(trace.slices.start[work] - trace.slices.start[call]);
+            assert_eq!(of_work("memory").as_deref(), memory);
+            assert_eq!(of_work("called by"), Some(format!("{} on {}", name(call), lane(call).1)));
+            assert_eq!(of_work("after call"), Some(late.clone()));
+            assert_eq!(of_call("started"), Some(format!("{} on {}", name(work), lane(work).1)));
+            assert_eq!(of_call("begins after"), Some(late));
+            assert_eq!((of_call("called by"), of_work("started")), (None, None));
+            for (told, k) in [(&of_work, work), (&of_call, call)] {
+                assert_eq!(told("command"), Some(format!("{command}, line {}", command + 1)));
+                assert_eq!(told("text").as_deref(), Some(lines[command as usize]));
+                assert_eq!(told("began"), Some(model.moment(trace.slices.start[k])));
+                assert_eq!(told("ended"), Some(model.moment(trace.slices.end[k])));
+                assert_eq!(told("took"), Some(text::time(trace.slices.end[k] - trace.slices.start[k])));
+            }
+            let sentence = model.sentence(u32::try_from(work).unwrap());
+            for word in ["pageable", "pinned"] {
+                assert_eq!(sentence.contains(&format!(", {word}, ")), memory == Some(word), "{sentence}");
+            }
+            assert_eq!(
+                sentence.contains(" B, ") || sentence.contains("iB, "),
+                memory.is_some(),
+                "{sentence}"
+            );
+        }
+    }
 }

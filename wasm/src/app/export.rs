@@ -219,6 +219,26 @@ mod tests {
             assert_eq!(found, expected, "{from} to {to}");
             assert!(!found.is_empty());
         }
+        // Of a search what it finds, within the range where there is one.
+        let wanted: Vec<bool> = app.labels().iter().map(|label| label.ends_with(", pinned")).collect();
+        app.find(&wanted);
+        for range in [None, Some((300, 500))] {
+            app.set_range(range);
+            let is_in = |a: i64, b: i64| match range {
+                Some((from, to)) => a < to && from < b || a == b && from <= a && a < to,
+                None => true,
+            };
+            let found = lines.iter().filter(|(a, b, line)| is_in(*a, *b) && line.contains(",pinned,"));
+            let mut expected: Vec<&str> = found.map(|(.., line)| &**line).collect();
+            let csv = app.csv();
+            let mut found: Vec<&str> = csv.lines().skip(1).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{range:?}");
+        }
+        assert_eq!(app.values(), VALUES);
+        app.set_range(None);
+        assert_eq!(app.values(), VALUES, "slices that were searched for are chosen by themselves");
     }
 
     #[test]

@@ -626,6 +626,8 @@ fn every_moment_is_told_as_a_walk_through_its_events_finds_it() {
             let us = events[k.min(n - 1)].time_us.unwrap() - events[0].time_us.unwrap();
             let since = format!("{} after the first event", crate::text::time(us * 1000));
             let part = 100.0 * over.now().fragmentation();
+            let at = if k < n { format!("event {k} of {n}") } else { format!("the end, after {n} events") };
+            assert_eq!(over.told(None).at, format!("{at} on cuda:2"), "seed {seed}");
             let told = over.told(None).lines;
             let (last, others) = told.split_last().unwrap();
             assert_eq!(others, &next.into_iter().chain([since]).collect::<Vec<_>>()[..], "seed {seed}, {k}");
