@@ -442,10 +442,6 @@ impl MemoryApp {
             reason = "float to int casts saturate"
         )]
         let length = ((old.bytes() as f64 / factor).round() as i64).clamp(CLOSEST.min(whole), whole);
-        if length == whole {
-            self.focus.windows.remove(&storage);
-            return;
-        }
         // A storage of which a part is shown has the whole width.
         let part = ((x - old.x) / self.frame.panels.width).clamp(0.0, 1.0);
         #[expect(
