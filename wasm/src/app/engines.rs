@@ -119,4 +119,19 @@ mod tests {
         assert_eq!(state.staged, None, "nothing is pageable");
         assert_eq!(state.engines[0].0, "copy to device");
     }
+
+    #[test]
+    fn a_copy_of_pinned_memory_is_in_no_slot() {
+        let text = "stream s\npageable y 8MiB\npinned x 8MiB\ndevice d 8MiB\ncopy d <- x on s\nsync s\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let slices = &app.model.trace.slices;
+        let k = (0..slices.len()).find(|&k| slices.kind[k].is_copy()).unwrap();
+        let (start, end) = (slices.start[k], slices.end[k]);
+        for at in [start, start / 2 + end / 2, end] {
+            app.set_at(Some(at));
+            assert_eq!(app.state().unwrap().staged, Some(0), "at {at}");
+        }
+    }
 }

@@ -446,3 +446,49 @@ fn a_queue_has_what_was_called_for_and_is_not_done() {
     let told: Vec<_> = told.iter().map(|buffer| (&*buffer.name, buffer.selected)).collect();
     assert_eq!(told, [("x", Some("read")), ("d", Some("written")), ("e", None)]);
 }
+
+#[test]
+fn of_very_many_buffers_the_largest_are_drawn_and_the_others_counted() {
+    let buffers: Vec<String> =
+        (0..1003).map(|k| format!("device b{k} {}\n", 64 * (1 + k * 7 % 1003))).collect();
+    let app = app(&format!("{}stream s\nkernel k on s for 9us\nsync s\n", buffers.concat()));
+    let [place] = places(&app)[..] else { panic!() };
+    assert_eq!((place.blocks.len(), place.left_out), (1000, 3));
+    assert_eq!(place.blocks.iter().map(|block| block.bytes).min(), Some(64 * 4));
+    let told = "3 buffers, the smallest, not drawn in memory over time";
+    assert!(app.model.notes.iter().any(|note| note.text == told), "{:?}", app.model.notes);
+}
+
+#[test]
+fn a_buffer_is_told_with_its_life_and_how_often_it_is_touched() {
+    let check = |text: &str, of: usize, name: &str, starts: &str, ends: &str, is_used: bool| {
+        let app = app(text);
+        let block = places(&app)[of].blocks.iter().find(|block| block.name == name).unwrap();
+        let clock = |at: i64| crate::timeline::clock(&app.model.trace, &app.model.rows, at);
+        let used = if is_used { format!(", used until {}", clock(block.used)) } else { String::new() };
+        let expected =
+            format!("{starts}, from {} to {}, {ends}{used}", clock(block.life.0), clock(block.life.1));
+        assert_eq!(block.told(&app.model.trace, &app.model.rows), expected);
+    };
+    check(PROGRAM, 1, "d", "device memory, 8 MiB", "read 1 time, written 2 times", false);
+    check(PROGRAM, 0, "x", "pinned, 8 MiB", "read 2 times, written 1 time", false);
+    check(PROGRAM, 0, "small", "pageable, 64 B", "read 0 times, written 1 time", false);
+    check(POOL, 0, "t", "device memory, 4 MiB", "read 0 times, written 1 time", true);
+}
+
+#[test]
+fn of_a_write_and_a_read_under_way_at_once_the_write_is_told() {
+    let text = "stream a, b\npinned x 8MiB\ndevice d 8MiB\ncopy d <- x on a\nkernel k on b reads d for 500us\nsync a\nsync b\n";
+    let mut app = app(text);
+    let slices = &app.model.trace.slices;
+    let of =
+        |kind| (0..slices.len()).find(|&k| slices.kind[k] == kind).map(|k| (slices.start[k], slices.end[k]));
+    let (copy, kernel) =
+        (of(spanlift::trace::Kind::ToDevice).unwrap(), of(spanlift::trace::Kind::Kernel).unwrap());
+    let both = (copy.0.max(kernel.0), copy.1.min(kernel.1));
+    assert!(both.0 < both.1 && copy.1 < kernel.1, "{copy:?} {kernel:?}");
+    for (at, words) in [(both.0, "being written by copy, line 4"), (both.1, "being read by kernel, line 5")] {
+        app.set_at(Some(at));
+        assert_eq!(app.state().unwrap().buffers[1].words, words, "at {at}");
+    }
+}
