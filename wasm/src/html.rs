@@ -236,7 +236,7 @@ fn base91(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes as text that stands in a script's element, where nothing but `<` has a meaning: six bytes of UTF-8 for five, a fiftieth shorter
+/// Bytes as text that stands in a script's element, where nothing but `<` has a meaning: six bytes of UTF-8 for five, a fortieth shorter
 /// than [`base91`]. Zeros fill the last five.
 ///
 /// Three bytes are a number of twenty bits: three of 94 digits, the highest first, and beyond 94³ one digit and one letter of two bytes,

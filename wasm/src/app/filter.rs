@@ -140,6 +140,7 @@ fn word(text: &str) -> Result<Word, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::legend::KINDS;
     use crate::testing::crowd;
 
     #[test]
@@ -205,37 +206,18 @@ mod tests {
     fn without_categories_kinds_have_those_that_profilers_give_them() {
         let mut trace = Trace::default();
         let lane = trace.lane(LaneKind::Host, "host", "main");
-        let kinds = [
-            Kind::Call,
-            Kind::Wait,
-            Kind::Work,
-            Kind::HostCopy,
-            Kind::ToDevice,
-            Kind::ToHost,
-            Kind::WithinDevice,
-            Kind::Peer,
-            Kind::OtherCopy,
-            Kind::Memset,
-            Kind::Kernel,
-            Kind::Communication,
-            Kind::HostFn,
-            Kind::Record,
-            Kind::Sync,
-            Kind::Annotation,
-            Kind::Other,
-        ];
-        for kind in kinds {
+        for kind in KINDS {
             crate::testing::add(&mut trace, lane, "k", kind, (0, 1), (0, Slice::NONE, 0));
         }
         for (word, of) in [
             ("cat:cuda_runtime", &[Kind::Call, Kind::Wait][..]),
             ("cat:gpu_memset", &[Kind::Memset]),
             ("cat:kernel", &[Kind::Kernel, Kind::Communication]),
-            ("cat:gpu_memcpy", &kinds.into_iter().filter(|kind| kind.is_copy()).collect::<Vec<_>>()),
+            ("cat:gpu_memcpy", &KINDS.into_iter().filter(|kind| kind.is_copy()).collect::<Vec<_>>()),
         ] {
             let filter = Filter::read(word).unwrap();
             let found: Vec<Kind> =
-                (0..kinds.len()).filter(|&k| filter.holds(&trace, k)).map(|k| kinds[k]).collect();
+                (0..KINDS.len()).filter(|&k| filter.holds(&trace, k)).map(|k| KINDS[k]).collect();
             assert_eq!(found, of, "{word}");
         }
     }

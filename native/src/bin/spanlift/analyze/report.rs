@@ -411,7 +411,7 @@ pub(super) fn snapshot(
         wrapped(INDENT, &say::one_line(&format!("do: {}", finding.change)), out);
         if 1 < finding.places.len() {
             for place in &finding.places {
-                let line = format!("{} x {} ({})", grouped(place.count), place.maker, size(place.bytes));
+                let line = format!("{} x {} ({})", grouped(place.count), place.maker, place.size());
                 out.line(&format!("       - {}", say::one_line(&line)));
             }
         }
