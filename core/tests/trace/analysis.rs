@@ -58,7 +58,11 @@ fn scan(bytes: &[u8], piece: usize) -> Result<Table, ReadError> {
 }
 
 fn figures(bytes: &[u8], piece: usize) -> Value {
-    serde_json::from_str(&Figures::of(&scan(bytes, piece).unwrap()).to_json()).unwrap()
+    json(&scan(bytes, piece).unwrap())
+}
+
+fn json(table: &Table) -> Value {
+    serde_json::from_str(&Figures::of(table).to_json()).unwrap()
 }
 
 /// All that differs, with its path.
@@ -186,6 +190,22 @@ fn what_is_odd_and_allowed_is_read_in_any_pieces() {
     assert_eq!(whole["memory_instants"]["devtype1:dev0"]["sum_free"], 5);
     for piece in 1..60 {
         assert_eq!(figures(ODD.as_bytes(), piece), whole, "pieces of {piece}");
+    }
+}
+
+/// A quote that nobody escaped is told from the one that ends the text by what follows, which may not have come yet.
+#[test]
+fn a_stray_quote_is_read_wherever_the_file_is_cut() {
+    let text = b"[{\"ph\": \"X\", \"name\": \"say \"no, but in many words\"\n   , \"ts\": 1, \"dur\": 1, \"args\": {\"a\": [\"\"b is the second of all letters\"\n\n ]}}]";
+    let whole = figures(text, text.len());
+    assert_eq!(whole["import"]["problems"], serde_json::json!({"unescaped_quote": 2}));
+    for cut in 1..text.len() {
+        let mut scan = Scan::new();
+        for piece in [&text[..cut], &text[cut..]] {
+            scan.feed(piece).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+        }
+        let table = scan.finish().unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+        assert_eq!(json(&table), whole, "cut at {cut}");
     }
 }
 

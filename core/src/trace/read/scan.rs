@@ -431,25 +431,28 @@ impl<'a> Cursor<'a> {
                     while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(next) {
                         next += 1;
                     }
-                    if let Some(b',' | b'}' | b']') = self.bytes.get(next) {
-                        self.lenient.unescaped_quote += 1;
-                        self.at = probe + 1;
-                        return Ok(Quoted { raw: &self.text[from..probe], escaped });
+                    match self.bytes.get(next) {
+                        Some(b',' | b'}' | b']') => {
+                            self.lenient.unescaped_quote += 1;
+                            self.at = probe + 1;
+                            return Ok(Quoted { raw: &self.text[from..probe], escaped });
+                        }
+                        // More text says whether this is the end.
+                        None => break,
+                        _ => probe += 1,
                     }
-                    probe += 1;
                 }
                 Some(b'\\') => {
                     escaped = true;
                     probe += 2;
                 }
                 Some(b'\n') => return Err(error),
-                None => {
-                    self.ran_out = true;
-                    return Err(error);
-                }
+                None => break,
                 Some(_) => probe += 1,
             }
         }
+        self.ran_out = true;
+        Err(error)
     }
 }
 
