@@ -250,6 +250,26 @@ fn a_file_of_another_kind_is_told_as_what_it_is() {
             assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", expected), "{command}");
         }
     }
+    // So is a program with a mistake in it, and one longer than what a reader sees first.
+    let sleeps = format!(
+        r#"{{"ops": [{}{{"op": "host_sleep", "us": 1}}]}}"#,
+        r#"{"op": "host_sleep", "us": 1}, "#.repeat(1 << 17)
+    );
+    for (name, text) in
+        [("mistaken", r#"{"schema_version": 1, "ops": [{"op": "kernle"}]}"#), ("long", sleeps.as_str())]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+        for (command, byte, needed) in
+            [("analyze", "byte 0: ", "trace"), ("memory", "", "memory layout"), ("fit", "", "file of rows")]
+        {
+            let ran = spanlift(&folder, &[command, name]);
+            assert_eq!(
+                (ran.code, ran.err),
+                (2, format!("error: {name}: {byte}{program}; a {needed} is needed\n")),
+                "{command}"
+            );
+        }
+    }
     let ran = spanlift(&folder, &["diff", "program", "program"]);
     assert_eq!((ran.code, ran.err), (2, format!("error: program: byte 0: {program}; a trace is needed\n")));
     let ran = spanlift(&folder, &["run", "program", "--machine", "program"]);

@@ -76,12 +76,17 @@ pub(crate) fn instead_of(bytes: &[u8], needed: &str) -> Option<String> {
 fn other(bytes: &[u8], needed: Option<Kind>, words: &str) -> Option<String> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
     let has_phase = || bytes.windows(4).any(|window| window == b"\"ph\"");
+    let has_list = || first == Some(&b'{') && bytes.windows(5).any(|window| window == b"\"ops\"");
     let (what, readers) = match kind::of(bytes) {
         // Of another object the reader of what is needed says more: where it ends, say.
         Err(what) => return (first != Some(&b'{') || what == kind::EXECUTION_TRACE).then_some(what),
         Ok(found) if Some(found) == needed => return None,
-        // Whatever is no other kind is held for a program.
-        Ok(Kind::Program) if !Program::read(bytes).is_ok_and(|program| !program.is_empty()) => return None,
+        // Whatever is no other kind is held for a program: it has a list of commands, wrong or cut off as they may be, or is read.
+        Ok(Kind::Program)
+            if !has_list() && !Program::read(bytes).is_ok_and(|program| !program.is_empty()) =>
+        {
+            return None;
+        }
         // Whatever list is held for one of events.
         Ok(Kind::Trace) if first == Some(&b'[') && !has_phase() => return None,
         Ok(Kind::Program) => ("a program", "check`, `run"),
