@@ -2,6 +2,7 @@
 //!
 //! Each rule is a function from files to violations, so that a planted violation proves that it can fail.
 
+mod aliases;
 mod errors;
 mod imports;
 mod lexer;
@@ -271,6 +272,15 @@ fn errors_are_told_by_their_message_where_nobody_formats_them() {
         |path: &str| packages::PUBLISHED.iter().any(|(_, at)| path.starts_with(&format!("{at}/src/")));
     let shipped: Vec<_> = all.into_iter().filter(|(path, _)| shipped(path)).collect();
     assert_none(&each(&shipped, true, errors::dumped));
+}
+
+#[test]
+fn documentation_shows_the_names_that_others_know() {
+    let all = project();
+    let shipped =
+        |path: &str| packages::PUBLISHED.iter().any(|(_, at)| path.starts_with(&format!("{at}/src/")));
+    let shipped: Vec<_> = all.into_iter().filter(|(path, _)| shipped(path)).collect();
+    assert_none(&each(&shipped, true, aliases::aliased));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use spanlift::trace::Trace;
 use spanlift::{Program, sim};
 
 use crate::columns;
-use crate::figure::Note as Remark;
+use crate::figure::Note;
 use crate::finding::{Finding, LISTED};
 use crate::listing::Listing;
 use crate::pack::{Content, PageItem};
@@ -38,9 +38,9 @@ pub struct Model {
     /// How exact the times are: a unit in nanoseconds of which all are multiples.
     pub tick: i64,
     /// What was read and what was not, and the values that threads read, a line each.
-    pub notes: Vec<Remark>,
+    pub notes: Vec<Note>,
     /// What there is to say of the operator that the program applies, a line each.
-    pub told: Vec<Remark>,
+    pub told: Vec<Note>,
     /// Arguments that were left in the file, of the slice for which they were last read from there.
     pub given: Option<(u32, String)>,
 }
@@ -63,8 +63,8 @@ impl Model {
                 let mut run = sim::run(program, &machine_of(program, machine)?).map_err(|e| e.to_string())?;
                 written.name_lanes(&mut run.trace);
                 let reads = run.reads.iter().filter(|r| r.expected.is_some());
-                let told: Vec<Remark> = reads
-                    .map(|r| Remark {
+                let told: Vec<Note> = reads
+                    .map(|r| Note {
                         holds: Some(r.is_right()),
                         text: format!("read {}", r.sentence(program)),
                     })
@@ -108,7 +108,7 @@ impl Model {
         if left_out > 0 {
             let text =
                 format!("{}, the smallest, not drawn in memory over time", text::count(left_out, "buffer"));
-            notes.push(Remark { holds: None, text });
+            notes.push(Note { holds: None, text });
         }
         let (name, origin) = (text::clean(name), text::clean(&origin));
         Model {
@@ -127,7 +127,7 @@ impl Model {
     }
 
     /// What was read of what is shown: of an order that stands in place of the times what is true of it.
-    pub fn read(&self) -> Vec<Remark> {
+    pub fn read(&self) -> Vec<Note> {
         reading::notes(&self.trace, self.tick)
     }
 

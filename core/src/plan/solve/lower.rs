@@ -7,11 +7,11 @@ use crate::ordered::{BTreeMap, CollectVec};
 
 use super::drive::{Engine, drive};
 use super::ends::Ends;
-use super::recipe::{Act, Phase, Recipe, S, V};
+use super::recipe::{Act, Phase, Recipe, ScalarId as S, VectorId as V};
 use super::reference::Reference;
 use super::{SolveError, Solved};
 use crate::memory::{Device, Dtype};
-use crate::op::{Array, Operator, Space as Vectors, compute_stream, transfer_stream};
+use crate::op::{self, Array, Operator, compute_stream, transfer_stream};
 use crate::plan::devices::Numbers;
 use crate::plan::steps::MOST_STEPS;
 use crate::plan::values::contents;
@@ -235,7 +235,7 @@ impl SolvePlan {
     }
 
     /// The space of a vector of that name.
-    pub fn space(&self, vector: &str) -> Option<&Vectors> {
+    pub fn space(&self, vector: &str) -> Option<&op::Space> {
         self.recipe.vectors.iter().find(|(name, _)| name == vector).map(|(_, space)| space)
     }
 

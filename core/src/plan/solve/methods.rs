@@ -3,7 +3,7 @@
 //! Inner products are `Re <x, y>`, which is all of it for the Hermitian operators of conjugate gradients, and the inner product
 //! of operators that are linear over real numbers alone.
 
-use super::recipe::{Act, Kitchen, Recipe, S, V, multiple, scalar, scaled};
+use super::recipe::{Act, Kitchen, Recipe, ScalarId as S, VectorId as V, multiple, scalar, scaled};
 use crate::op::{Operator, Space};
 use crate::ordered::CollectVec;
 use crate::program::Func;

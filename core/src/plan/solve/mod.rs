@@ -33,7 +33,7 @@ mod solver;
 
 pub use drive::{Engine, Outcome};
 pub use lower::{Issued, SolvePlan};
-pub use recipe::{Act, Phase, Recipe, S as ScalarId, V as VectorId};
+pub use recipe::{Act, Phase, Recipe, ScalarId, VectorId};
 pub use reference::scalar_formula;
 pub use simulated::Simulated;
 pub use singular::Singular;

@@ -2,7 +2,7 @@
 
 use super::drive::{Limits, drive};
 use super::methods::{self, Frame};
-use super::recipe::{Act, Recipe, S, V};
+use super::recipe::{Act, Recipe, ScalarId as S, VectorId as V};
 use super::reference::Reference;
 use super::{Solved, Stop};
 use crate::memory::Dtype;

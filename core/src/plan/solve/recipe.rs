@@ -10,20 +10,20 @@ use crate::program::Func;
 
 /// A vector of a recipe: a buffer that stays from one program to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct V(pub(super) usize);
+pub struct VectorId(pub(super) usize);
 
 /// A scalar of a recipe: one `f64` beside the vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct S(pub(super) usize);
+pub struct ScalarId(pub(super) usize);
 
-impl V {
+impl VectorId {
     /// Its number among the vectors.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-impl S {
+impl ScalarId {
     /// Its number among the scalars.
     pub fn index(self) -> usize {
         self.0
@@ -35,19 +35,19 @@ impl S {
 #[expect(missing_docs, reason = "each variant's equation says what its fields are")]
 pub enum Act {
     /// `y = x` on another device.
-    Move { y: V, x: V },
+    Move { y: VectorId, x: VectorId },
     /// `y = A x` with the operator of that number.
-    Apply { y: V, operator: usize, x: V },
+    Apply { y: VectorId, operator: usize, x: VectorId },
     /// `y = 0`
-    Clear { y: V },
+    Clear { y: VectorId },
     /// `y = factor s x + a`; nothing is added where `s` is 0 or not finite.
-    Multiple { y: V, factor: f64, s: S, x: V, a: Option<V> },
+    Multiple { y: VectorId, factor: f64, s: ScalarId, x: VectorId, a: Option<VectorId> },
     /// `y = x (1 - by/|x|)` where `|x|` is larger than `by`, else 0.
-    Shrink { y: V, x: V, by: f64 },
+    Shrink { y: VectorId, x: VectorId, by: f64 },
     /// `s = Re <x, y>`
-    Dot { s: S, x: V, y: V },
+    Dot { s: ScalarId, x: VectorId, y: VectorId },
     /// A formula of one or two scalars; see [`scalar_formula`](super::scalar_formula).
-    Scalar { s: S, func: Func, of: Vec<S> },
+    Scalar { s: ScalarId, func: Func, of: Vec<ScalarId> },
 }
 
 /// When acts are done.
@@ -90,13 +90,13 @@ pub struct Recipe {
     pub(super) step: Vec<Act>,
     pub(super) finish: Vec<Act>,
     /// The vectors that are given: the right-hand side, and a start where there is one.
-    pub(super) given: Vec<V>,
+    pub(super) given: Vec<VectorId>,
     /// Where the solution is at the end.
-    pub(super) solution: V,
+    pub(super) solution: VectorId,
     /// How far it is: the square of a relative residual, or a negative number when something is wrong.
-    pub(super) check: S,
+    pub(super) check: ScalarId,
     /// What else is read at the end.
-    pub(super) value: Option<S>,
+    pub(super) value: Option<ScalarId>,
     pub(super) limits: Limits,
     /// Of a method with a bound of the eigenvalues: what the operator was taken times. A negative number that is looked at is minus an
     /// eigenvalue beyond the bound, times the square of it.
@@ -129,7 +129,7 @@ impl Recipe {
     }
 
     /// The space of a vector.
-    pub fn space(&self, v: V) -> &Space {
+    pub fn space(&self, v: VectorId) -> &Space {
         &self.vectors[v.0].1
     }
 
@@ -139,8 +139,8 @@ impl Recipe {
     }
 
     /// The scalar of that name.
-    pub fn scalar(&self, name: &str) -> Option<S> {
-        self.scalars.iter().position(|(known, _)| known == name).map(S)
+    pub fn scalar(&self, name: &str) -> Option<ScalarId> {
+        self.scalars.iter().position(|(known, _)| known == name).map(ScalarId)
     }
 
     /// The operators that are applied.
@@ -149,17 +149,17 @@ impl Recipe {
     }
 
     /// The vectors that are given: the right-hand side, and a start where there is one.
-    pub fn given(&self) -> &[V] {
+    pub fn given(&self) -> &[VectorId] {
         &self.given
     }
 
     /// Where the solution is at the end.
-    pub fn solution(&self) -> V {
+    pub fn solution(&self) -> VectorId {
         self.solution
     }
 
     /// What else is found: an eigenvalue.
-    pub fn value(&self) -> Option<S> {
+    pub fn value(&self) -> Option<ScalarId> {
         self.value
     }
 
@@ -226,7 +226,7 @@ pub(super) fn near_one(largest: f64, dtype: Dtype) -> f64 {
 /// A recipe while it is written.
 pub(super) struct Kitchen {
     pub(super) recipe: Recipe,
-    one: S,
+    one: ScalarId,
 }
 
 impl Kitchen {
@@ -239,32 +239,32 @@ impl Kitchen {
             step: Vec::new(),
             finish: Vec::new(),
             given: Vec::new(),
-            solution: V(0),
-            check: S(0),
+            solution: VectorId(0),
+            check: ScalarId(0),
             value: None,
             limits: Limits { enough: 0.0, iterations: 0, check_every: 1 },
             bound: None,
             scale: 1.0,
         };
-        Kitchen { recipe, one: S(0) }
+        Kitchen { recipe, one: ScalarId(0) }
     }
 
-    pub(super) fn vector(&mut self, name: &str, space: &Space) -> V {
+    pub(super) fn vector(&mut self, name: &str, space: &Space) -> VectorId {
         self.recipe.vectors.push((name.to_owned(), space.clone()));
-        V(self.recipe.vectors.len() - 1)
+        VectorId(self.recipe.vectors.len() - 1)
     }
 
-    pub(super) fn scalar(&mut self, name: &str) -> S {
+    pub(super) fn scalar(&mut self, name: &str) -> ScalarId {
         self.starting(name, 0.0)
     }
 
-    pub(super) fn starting(&mut self, name: &str, value: f64) -> S {
+    pub(super) fn starting(&mut self, name: &str, value: f64) -> ScalarId {
         self.recipe.scalars.push((name.to_owned(), value));
-        S(self.recipe.scalars.len() - 1)
+        ScalarId(self.recipe.scalars.len() - 1)
     }
 
     /// A vector that is given in `outer`, as the vector `here` at `home`, where it may be overwritten.
-    pub(super) fn given(&mut self, name: &str, outer: &Space, here: &str, home: &Space) -> V {
+    pub(super) fn given(&mut self, name: &str, outer: &Space, here: &str, home: &Space) -> VectorId {
         let x = self.vector(name, outer);
         self.recipe.given.push(x);
         let here = self.vector(here, home);
@@ -274,7 +274,7 @@ impl Kitchen {
     }
 
     /// What went wrong in a step before still does where the last one looks like the end: nothing moves any more.
-    pub(super) fn remember(&mut self, check: S, health: S) {
+    pub(super) fn remember(&mut self, check: ScalarId, health: ScalarId) {
         let wrong = self.scalar("wrong");
         let acts = [
             scalar(wrong, Func::Affine { mul: 1.0, add: -1.0 }, &[health]),
@@ -284,13 +284,13 @@ impl Kitchen {
     }
 
     /// Whether squares of elements may leave the range of a scalar; those of single precision do not.
-    pub(super) fn is_double(&self, x: V) -> bool {
+    pub(super) fn is_double(&self, x: VectorId) -> bool {
         matches!(self.recipe.vectors[x.0].1.dtype(), Dtype::F64 | Dtype::C64)
     }
 
     /// A scalar that is 0, or the lowest number, which is a breakdown, where `x` is not zero and its square all but is: what is looked
     /// at would be taken for zero. Writes to `free`.
-    pub(super) fn lost(&mut self, x: V, free: V) -> S {
+    pub(super) fn lost(&mut self, x: VectorId, free: VectorId) -> ScalarId {
         const ABOVE: fn(f64) -> Func = |above| Func::Where { above };
         let [square, lifted] = ["x-square", "x-lifted"].map(|name| self.scalar(name));
         let up = Act::Multiple { y: free, factor: 2f64.powi(500), s: self.one, x, a: None };
@@ -308,7 +308,7 @@ impl Kitchen {
     }
 
     /// The solution of a right-hand side that was multiplied with `scale`, which lies at `home`, as a vector in `outer`.
-    pub(super) fn solved(&mut self, x: V, outer: &Space, scale: f64) {
+    pub(super) fn solved(&mut self, x: VectorId, outer: &Space, scale: f64) {
         if scale != 1.0 {
             let back = Act::Multiple { y: x, factor: scale.recip(), s: self.one, x, a: None };
             self.recipe.finish.push(back);
@@ -323,33 +323,33 @@ impl Kitchen {
     }
 
     /// `y = x`, with a transfer where they lie on different devices.
-    fn passed(&self, y: V, x: V) -> Act {
-        let device = |v: V| self.recipe.vectors[v.0].1.device();
+    fn passed(&self, y: VectorId, x: VectorId) -> Act {
+        let device = |v: VectorId| self.recipe.vectors[v.0].1.device();
         if device(x) == device(y) { self.copied(y, x) } else { Act::Move { y, x } }
     }
 
     /// `y = x` on one device.
-    pub(super) fn copied(&self, y: V, x: V) -> Act {
+    pub(super) fn copied(&self, y: VectorId, x: VectorId) -> Act {
         Act::Multiple { y, factor: 1.0, s: self.one, x, a: None }
     }
 
     /// `y = a + factor x`
-    pub(super) fn added(&self, y: V, a: V, factor: f64, x: V) -> Act {
+    pub(super) fn added(&self, y: VectorId, a: VectorId, factor: f64, x: VectorId) -> Act {
         Act::Multiple { y, factor, s: self.one, x, a: Some(a) }
     }
 }
 
 /// `y = a + factor s x`
-pub(super) fn multiple(y: V, a: V, factor: f64, s: S, x: V) -> Act {
+pub(super) fn multiple(y: VectorId, a: VectorId, factor: f64, s: ScalarId, x: VectorId) -> Act {
     Act::Multiple { y, factor, s, x, a: Some(a) }
 }
 
 /// `y = s x`
-pub(super) fn scaled(y: V, s: S, x: V) -> Act {
+pub(super) fn scaled(y: VectorId, s: ScalarId, x: VectorId) -> Act {
     Act::Multiple { y, factor: 1.0, s, x, a: None }
 }
 
 /// `s = func(of)`
-pub(super) fn scalar(s: S, func: Func, of: &[S]) -> Act {
+pub(super) fn scalar(s: ScalarId, func: Func, of: &[ScalarId]) -> Act {
     Act::Scalar { s, func, of: of.to_vec() }
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use num_complex::Complex64;
 
 use super::drive::Engine;
-use super::recipe::{Act, Phase, Recipe, S, V};
+use super::recipe::{Act, Phase, Recipe, ScalarId as S, VectorId as V};
 use crate::op::{Array, Space};
 use crate::ordered::CollectVec;
 use crate::program::Func;
