@@ -22,5 +22,5 @@ pub use explain::{
 pub use picture::STEP;
 pub use policy::{InOrder, Policy, Random};
 pub use results::{ExploreError, Explored, Find, Outcome, explore, replayed, sample};
-pub use schedule::{Hold, Holds, ReplayError, Schedule};
+pub use schedule::{Hold, Holds, HoldsError, ReplayError, Schedule};
 pub use witness::{Seen, Shown, Stamp, Witness, witness};

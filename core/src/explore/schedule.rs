@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::policy::Policy;
-use crate::hazard::{Line, Relation, StepId};
+use crate::hazard::{Line, Relation, StepId, UnknownStep};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 
 /// One step held back until another has run.
@@ -21,6 +21,14 @@ pub struct Hold {
 ///
 /// Written `w4:w5,w7:c9`: the work of command 4 right after that of command 5, the work of command 7 right after the call
 /// of command 9. Nothing held back is written `-`. Every schedule has such a name ([`Schedule::holds`]).
+///
+/// ```
+/// use spanlift::explore::{Holds, HoldsError};
+/// let holds: Holds = "w4:w5,w7:c9".parse()?;
+/// assert_eq!((holds.0.len(), holds.to_string()), (2, "w4:w5,w7:c9".to_owned()));
+/// assert_eq!("w4".parse::<Holds>(), Err(HoldsError::Alone("w4".to_owned())));
+/// # Ok::<(), HoldsError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holds(pub Vec<Hold>);
 
@@ -36,17 +44,38 @@ impl fmt::Display for Holds {
     }
 }
 
-impl FromStr for Holds {
-    type Err = String;
+/// Why a text is no name of a schedule.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldsError {
+    /// A part of it that stands for a step is none.
+    Step(UnknownStep),
+    /// A part of it does not say what a step waits for.
+    Alone(String),
+}
 
-    fn from_str(text: &str) -> Result<Holds, String> {
+impl fmt::Display for HoldsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HoldsError::Step(error) => error.fmt(f),
+            HoldsError::Alone(text) => {
+                write!(f, "{text:?} holds nothing back: w4:w5 does, and - is the order of the list")
+            }
+        }
+    }
+}
+
+crate::error::wraps!(HoldsError { Step(UnknownStep) });
+
+impl FromStr for Holds {
+    type Err = HoldsError;
+
+    fn from_str(text: &str) -> Result<Holds, HoldsError> {
         if text == "-" {
             return Ok(Holds::default());
         }
         let hold = |text: &str| {
-            let (step, until) = text.split_once(':').ok_or_else(|| {
-                format!("{text:?} holds nothing back: w4:w5 does, and - is the order of the list")
-            })?;
+            let (step, until) = text.split_once(':').ok_or_else(|| HoldsError::Alone(text.to_owned()))?;
             Ok(Hold { step: step.parse()?, until: until.parse()? })
         };
         text.split(',').map(hold).try_collect_vec().map(Holds)

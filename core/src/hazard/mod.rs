@@ -83,7 +83,7 @@ pub use found::HazardKind;
 pub use mend::{Mended, mend};
 pub use reach::{OutOfReach, Unreached, unreached};
 pub(crate) use relation::Line;
-pub use relation::{Life, Part, Relation, Step, StepId, Touch};
+pub use relation::{Life, Part, Relation, Step, StepId, Touch, UnknownStep};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict, alike};
 pub use rules::{Mutation, Rule};

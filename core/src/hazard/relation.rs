@@ -53,11 +53,23 @@ impl fmt::Display for StepId {
     }
 }
 
-impl std::str::FromStr for StepId {
-    type Err = String;
+/// A name that is no step.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UnknownStep(pub String);
 
-    fn from_str(text: &str) -> Result<StepId, String> {
-        let wrong = || format!("{text:?} is no step: c4, w4 and w9.3 are");
+impl fmt::Display for UnknownStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no step: c4, w4 and w9.3 are", self.0)
+    }
+}
+
+crate::error::told!(UnknownStep);
+
+impl std::str::FromStr for StepId {
+    type Err = UnknownStep;
+
+    fn from_str(text: &str) -> Result<StepId, UnknownStep> {
+        let wrong = || UnknownStep(text.to_owned());
         let number = |digits: &str| match digits.bytes().all(|b| b.is_ascii_digit()) {
             true => digits.parse::<usize>().map_err(|_| wrong()),
             false => Err(wrong()),
@@ -259,7 +271,8 @@ mod tests {
             assert_eq!(text.parse::<StepId>().map(|id| id.to_string()).as_deref(), Ok(text));
         }
         for text in ["", "4", "c", "c4.1", "w", "w.", "w1.", "x4", "w+4", "w99999999999999999999999"] {
-            assert!(text.parse::<StepId>().is_err(), "{text}");
+            let told: &dyn std::error::Error = &text.parse::<StepId>().unwrap_err();
+            assert_eq!(told.to_string(), format!("{text:?} is no step: c4, w4 and w9.3 are"));
         }
     }
 }
