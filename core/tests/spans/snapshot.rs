@@ -47,7 +47,7 @@ fn figures_of_every_file_are_those_of_the_reference() {
 fn every_cut_and_every_changed_byte_gives_a_snapshot_or_a_place() {
     let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
     let bytes = std::fs::read(folder.join("snapshot_small_p5.pickle")).unwrap();
-    for cut in (0..bytes.len()).step_by(97).chain(0..200) {
+    for cut in (97..bytes.len()).step_by(97).chain(1..200) {
         let error = Snapshot::read(&bytes[..cut]).map(|_| cut).unwrap_err().to_string();
         assert!(error.starts_with(&format!("byte {cut}: the pickle ends here")), "cut at {cut}: {error}");
     }
@@ -113,7 +113,7 @@ fn broken_pickles_are_refused_with_their_place() {
         refused(text, "byte 0: this is no pickle of protocol 2 or later, which begins with the byte 0x80");
     }
     refused(b"\x1f\x8b\x08", "byte 0: this is gzip data, which has to be unpacked first");
-    refused(b"", "byte 0: the pickle ends here; the opcode at byte 0 needs 1 bytes more, 0 are left");
+    refused(b"", "byte 0: the file is empty");
     refused(b"\x80\x06.", "byte 0: protocol 6, only those up to 5 are known");
     refused(b"\x80\x04.", "byte 2: the opcode takes more from the stack than is on it");
     refused(b"\x80\x04]s.", "byte 3: the opcode takes more from the stack than is on it");

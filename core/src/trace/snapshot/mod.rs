@@ -5,6 +5,26 @@
 //! found by going backwards from the end.
 //!
 //! **Invariant:** stacks and frames that the file shares stay shared: events refer to stacks by index.
+//!
+//! Who held most when most was held, by the innermost line of the stack that asked for it:
+//!
+//! ```
+//! # let bytes: &[u8] = b"\x80\x02}(X\x08\x00\x00\x00segments]X\r\x00\x00\x00device_traces]]au.";
+//! use spanlift::trace::snapshot::Snapshot;
+//! use std::collections::BTreeMap;
+//!
+//! let snapshot = Snapshot::read(bytes)?;
+//! let peak = snapshot.history(0, |_, _| ()).peak_before_event;
+//! let past = snapshot.past(0);
+//! let mut by_line = BTreeMap::new();
+//! for block in past.at(peak).blocks() {
+//!     let frame = snapshot.stacks.get(block.stack).first().map(|&frame| &snapshot.stacks.frames[frame as usize]);
+//!     let line = frame.map(|frame| (snapshot.strings.get(frame.filename), frame.line));
+//!     *by_line.entry(line).or_insert(0) += block.size; // bytes; `None` where the trace does not tell who asked
+//! }
+//! # assert!(by_line.is_empty());
+//! # Ok::<(), spanlift::trace::snapshot::ReadError>(())
+//! ```
 
 use std::fmt;
 
@@ -212,8 +232,9 @@ impl Snapshot {
     pub fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
         build::snapshot(bytes).map_err(|error| match error {
             // Opcodes are letters too: what the first of a text would stand for tells nobody that the file is none.
-            ReadError::Pickle { .. } if !bytes.is_empty() && !Snapshot::is_pickle(bytes) => {
+            ReadError::Pickle { .. } if !Snapshot::is_pickle(bytes) => {
                 let message = match bytes {
+                    [] => "the file is empty",
                     [0x1f, 0x8b, ..] => "this is gzip data, which has to be unpacked first",
                     _ => "this is no pickle of protocol 2 or later, which begins with the byte 0x80",
                 };

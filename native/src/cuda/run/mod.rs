@@ -1,22 +1,4 @@
 //! Runs programs on devices: streams, events, copies and allocations are those of the driver, one for one.
-//!
-//! Only programs that are safe in contract mode are run: a race would break the rules of the host's memory, and its bytes
-//! would mean nothing. Commands are issued by one thread in the order of the list, which is one legal interleaving of the
-//! program's threads; device `k` of the program is the device `first + k` of the machine.
-//!
-//! | command | here |
-//! |---|---|
-//! | stream | one of its kind; a per-thread stream is a blocking one of its own |
-//! | buffer | device, page-locked or pageable memory; one that takes over a freed one keeps its memory |
-//! | copy, memset | one call for each piece that both sides have in a row; of the host's memory a host function |
-//! | kernel | [its formula](Kernels), or the [step of a plan](run_knowing) that it is; without either it is refused |
-//! | host function, host read, write and copy | on host memory, as they say; steps of plans by the reference |
-//! | record, wait, sync, query | the call; a query that found work done waits for it |
-//! | sleep, host work | no time is spent |
-//! | graph, capture, managed memory | refused |
-//!
-//! What is added: buffers that carry bytes are born with them (or zeros), and their last bytes are fetched. What was
-//! issued comes out as a program, [`Run::issued`], in which a copy of several pieces stands as several copies.
 
 mod activity;
 mod blocks;
@@ -166,6 +148,24 @@ pub enum RunError {
 readable!(RunError);
 
 /// Runs a program with the contents that it declares; its device 0 is `cuda:first`.
+///
+/// Only programs that are safe in contract mode are run: a race would break the rules of the host's memory, and its bytes
+/// would mean nothing. Commands are issued by one thread in the order of the list, which is one legal interleaving of the
+/// program's threads; device `k` of the program is the device `first + k` of the machine.
+///
+/// | command | here |
+/// |---|---|
+/// | stream | one of its kind; a per-thread stream is a blocking one of its own |
+/// | buffer | device, page-locked or pageable memory; one that takes over a freed one keeps its memory |
+/// | copy, memset | one call for each piece that both sides have in a row; of the host's memory a host function |
+/// | kernel | [its formula](Kernels), or the [step of a plan](run_knowing) that it is; without either it is refused |
+/// | host function, host read, write and copy | on host memory, as they say; steps of plans by the reference |
+/// | record, wait, sync, query | the call; a query that found work done waits for it |
+/// | sleep, host work | no time is spent |
+/// | graph, capture, managed memory | refused |
+///
+/// What is added: buffers that carry bytes are born with them (or zeros), and their last bytes are fetched. What was
+/// issued comes out as a program, [`Run::issued`], in which a copy of several pieces stands as several copies.
 ///
 /// # Errors
 /// [`RunError`]; nothing was enqueued unless it is [`RunError::Cuda`].
@@ -375,16 +375,16 @@ fn supported(program: &Program, tasks: &dyn Tasks) -> Result<(), RunError> {
     for (index, command) in program.commands().iter().enumerate() {
         let why = match &command.op {
             Op::CaptureBegin { .. } | Op::CaptureEnd { .. } | Op::GraphLaunch { .. } => {
-                "captures or launches a graph, which only --on sim and --on cpu run"
+                "captures or launches a graph, which only the simulator and the processor run (--on sim, --on cpu)"
             }
             Op::Alloc(alloc) if alloc.space == Space::Managed => {
-                "takes managed memory, which only --on sim and --on cpu run"
+                "takes managed memory, which only the simulator and the processor run (--on sim, --on cpu)"
             }
             Op::Kernel(kernel) if kernel.compute.is_none() && tasks.task(index).is_none() => {
-                "has no formula, and what it does on a device is not known; --on sim runs it"
+                "has no formula, and what it does on a device is not known; the simulator runs it (--on sim)"
             }
             Op::HostFn { compute: None, writes, .. } if !writes.is_empty() && !tasks.computes(index) => {
-                "has no formula, and what it writes is not known; --on sim runs it"
+                "has no formula, and what it writes is not known; the simulator runs it (--on sim)"
             }
             _ => continue,
         };
