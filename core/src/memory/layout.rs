@@ -1,28 +1,4 @@
 //! Layouts: blocks of memory, and the named views of them.
-//!
-//! A [`Layout`] is valid from birth: every view lies inside its storage and every position fits `i64`. It is built
-//! with methods or read from JSON:
-//!
-//! ```json
-//! {"storages": [{"id": "w", "device": "cpu", "bytes": 4000}],
-//!  "tensors":  [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2, 3], "strides": [3, 1], "offset": 0}]}
-//! ```
-//!
-//! | field | meaning |
-//! |---|---|
-//! | `storages[].id` | unique name of one block of memory |
-//! | `storages[].device` | `cpu`, `cuda:N` or `mock:N`; without an index it is index 0 |
-//! | `storages[].bytes` | size of the block, may be 0 |
-//! | `tensors[].name` | unique name |
-//! | `tensors[].storage` | the block that it views |
-//! | `tensors[].dtype` | a name of [`Dtype`] |
-//! | `tensors[].shape`, `strides` | same length, in elements; none for a scalar; strides may be negative or 0 |
-//! | `tensors[].offset` | where the element with index `(0, ..., 0)` lies, not negative; 0 when absent |
-//! | `tensors[].kind` | `parameter`, else a buffer |
-//! | `tensors[].requires_grad` | whether gradients are wanted; when absent, parameters want them |
-//! | `modules[].path`, `type` | a module's dotted path, empty for the root, and its type's name |
-//!
-//! Unknown fields are ignored. A tensor with a size of 0 is *empty*: it touches no byte.
 
 use std::fmt;
 
@@ -130,6 +106,30 @@ impl Tensor {
 
 /// Blocks of memory and the named views of them.
 ///
+/// A [`Layout`] is valid from birth: every view lies inside its storage and every position fits `i64`. It is built
+/// with methods or read from JSON:
+///
+/// ```json
+/// {"storages": [{"id": "w", "device": "cpu", "bytes": 4000}],
+///  "tensors":  [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2, 3], "strides": [3, 1], "offset": 0}]}
+/// ```
+///
+/// | field | meaning |
+/// |---|---|
+/// | `storages[].id` | unique name of one block of memory |
+/// | `storages[].device` | `cpu`, `cuda:N` or `mock:N`; without an index it is index 0 |
+/// | `storages[].bytes` | size of the block, may be 0 |
+/// | `tensors[].name` | unique name |
+/// | `tensors[].storage` | the block that it views |
+/// | `tensors[].dtype` | a name of [`Dtype`] |
+/// | `tensors[].shape`, `strides` | same length, in elements; none for a scalar; strides may be negative or 0 |
+/// | `tensors[].offset` | where the element with index `(0, ..., 0)` lies, not negative; 0 when absent |
+/// | `tensors[].kind` | `parameter`, else a buffer |
+/// | `tensors[].requires_grad` | whether gradients are wanted; when absent, parameters want them |
+/// | `modules[].path`, `type` | a module's dotted path, empty for the root, and its type's name |
+///
+/// Unknown fields are ignored. A tensor with a size of 0 is *empty*: it touches no byte.
+///
 /// # Examples
 /// ```
 /// use spanlift::memory::{Dtype, Layout, View, cpu, cuda};
@@ -166,19 +166,31 @@ pub struct LayoutProblem {
 /// What can be wrong with a storage or tensor.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Reason {
+    /// A view that leaves its storage.
     OutsideStorage { lo: i64, hi: i64, storage: String, bytes: u64 },
+    /// An offset before the storage.
     NegativeOffset(i64),
+    /// A name that is no element type.
     UnknownDtype(UnknownDtype),
+    /// A storage that the layout does not have.
     UnknownStorage(String),
+    /// A name that is no device.
     UnknownDevice(UnknownDevice),
+    /// A view that cannot be described.
     View(ViewError),
+    /// A storage of a negative size.
     NegativeBytes(i64),
+    /// Elements that do not begin at a multiple of their size.
     Unaligned { item: i64, shift: i64 },
+    /// A copy in a block that is known to hold other bytes.
     OtherBytes(String),
+    /// A copy that differs in dtype, shape or strides.
     NotACopy,
+    /// More than an `i64` counts.
     Overflow,
+    /// A name that stands for something else already.
     DuplicateName,
 }
 

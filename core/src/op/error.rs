@@ -12,45 +12,83 @@ use crate::ordered::{CollectVec, sort};
 /// Why an expression cannot be built, or an operator not be applied.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum OpError {
+    /// There is no such space.
     Space(SpaceError),
+    /// An operator makes no space of the one that it is given.
     On { operator: String, space: Box<Space>, problem: Box<SpaceError> },
+    /// A part of a chain is wrong by itself; `place` counts from 1.
     Part { problem: Box<OpError>, place: usize, parts: usize },
+    /// The output of one part of a chain is not the input of the next.
     Mismatch(Box<Mismatch>),
+    /// Values, or an operator's input, are of another space than it reads.
     Input { operator: String, expects: Box<Space>, gives: Box<Space> },
+    /// What a result is to be written to is of another space.
     Output { operator: String, gives: Box<Space>, holds: Box<Space> },
+    /// Within one memory an element that is read would be written, or one written twice.
     Aliased { operator: String, reads: (usize, usize), writes: (usize, usize), element: usize, twice: bool },
+    /// A view has another shape than the space that it is to hold.
     ViewShape { space: Box<Space>, shape: Vec<i64> },
+    /// Another number of weights than the space has elements.
     Weights { operator: String, weights: usize, space: Box<Space> },
+    /// Another number of values than the space has elements.
     Values { values: usize, space: Box<Space> },
+    /// A complex number in a real space.
     MixedFields { of: String, index: usize, space: Box<Space> },
+    /// A value that is infinite or no number.
     NotFinite { of: String, index: usize },
+    /// A list without an operator, or without a coefficient.
     Empty { container: &'static str },
+    /// The parts of a sum or a join differ.
     Misfit(Box<Misfit>),
+    /// A factor that is not finite, or a complex one on a real space.
     Factor { factor: String, space: Box<Space> },
+    /// A part that nothing undoes exactly.
     NoInverse { operator: String },
+    /// A power, or what is made of powers, of an operator from a space to another one.
     NotSquare { operator: String, reads: Box<Space>, gives: Box<Space> },
+    /// A dimension that the operator does not have.
     UnknownDim { operator: String, dim: Name, known: Vec<Name> },
+    /// A dimension along which parts are joined on one side stands on the other side too.
     JoinedTwice { dim: Name, operator: String },
+    /// A dimension of the input that neither the weights nor the output of a matrix have.
     SummedAlone { operator: String, dim: Name },
+    /// A join, or a stack, along no dimension.
     NoAxis,
+    /// Operators lie too deep inside each other.
     TooDeep,
+    /// A new dimension at a place that the space does not have.
     Place { name: String, place: i64, space: Box<Space> },
+    /// A view that cannot be, or that leaves its memory.
     View { space: Box<Space>, problem: ViewError },
+    /// No cut along this dimension is exact, or none pays.
     Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
+    /// A tile that is empty, or leaves its dimension.
     TileRange { operator: String, dim: Name, size: i64, lo: i64, hi: i64 },
+    /// Tiles read further beyond their ends than was allowed.
     Halo { operator: String, dim: Name, needs: i64, halo: i64 },
+    /// Tiles of no element.
     EmptyTiles { dim: Name },
+    /// Tiles of a negative size.
     NegativeTiles { dim: Name, size: i64 },
+    /// No tile, or more tiles than a dimension has elements.
     TileCount { dim: Name, tiles: usize, size: i64 },
+    /// More tiles than are listed.
     TooManyTiles { dim: Name, size: i64, tiles: i64 },
+    /// Edges of tiles that do not rise from 0 to the size of their dimension.
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
+    /// A dimension whose size nothing says.
     UnsizedDim { operator: String, dim: Name, known: String },
+    /// One name with two sizes.
     SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },
+    /// An index outside its dimension.
     Index { operator: String, dim: Name, entry: i64, size: i64 },
+    /// An index that is kept twice.
     Twice { operator: String, dim: Name, entry: i64 },
+    /// An argument that the operator cannot have.
     Argument { operator: String, problem: String },
+    /// Nothing says which space the parts work on.
     Untyped(String),
 }
 

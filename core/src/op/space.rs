@@ -13,19 +13,31 @@ use crate::ordered::CollectVec;
 /// Why there is no such space.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum SpaceError {
+    /// A text that is no name of a dimension.
     Name(String),
+    /// A text in which names do not follow each other; `at` is the byte where none begins.
     Dims { text: String, at: usize },
+    /// One dimension is named twice.
     DuplicateDim(Name),
+    /// A dimension that the space does not have.
     Unknown(Name),
+    /// One dimension is to get two names.
     TwoNames { old: Name, first: Name, second: Name },
+    /// Two patterns that describe no list in common.
     NoMatch { left: String, right: String },
+    /// Two patterns that describe too many lists in common.
     AmbiguousEllipsis { left: String, right: String },
+    /// Members of a tuple that are of different types, or on different devices.
     Tuple { first: Box<str>, second: Box<str> },
+    /// Tuples lie too deep in each other.
     TooDeep,
+    /// A dimension of a negative size.
     NegativeSize { name: Name, size: i64 },
+    /// An element type that operators do not work on.
     NotAField(Dtype),
+    /// More elements, or bytes, than an `i64` counts.
     Overflow(String, Dtype),
 }
 

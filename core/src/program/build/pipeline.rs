@@ -1,16 +1,4 @@
 //! Many items through one device: copy in, work, copy out, with streams arranged in one of two ways.
-//!
-//! | | A: [`Arrangement::PerItem`] | B: [`Arrangement::PerStage`] |
-//! |---|---|---|
-//! | streams | one for each item in flight | one for each stage: up, compute, down |
-//! | order within an item | its stream | events |
-//! | a slot's device memory is free again | when its stream is there | the input once the work is done, the output once it is copied |
-//! | work of different items | may run side by side | one after the other |
-//!
-//! At most `in_flight` items are under way: items take slots of memory in turn, host and device side. That is the
-//! back-pressure: before the host fills a slot's input anew it waits for the copy that read it, and before it lets the next
-//! result come it takes the last one. Everything is ordered by events and streams, so the programs are safe by contract
-//! for all parameters.
 
 use std::fmt;
 
@@ -39,6 +27,18 @@ pub enum IssueOrder {
 }
 
 /// Items that go through a device; [`Pipeline::program`] writes them down.
+///
+/// | | A: [`Arrangement::PerItem`] | B: [`Arrangement::PerStage`] |
+/// |---|---|---|
+/// | streams | one for each item in flight | one for each stage: up, compute, down |
+/// | order within an item | its stream | events |
+/// | a slot's device memory is free again | when its stream is there | the input once the work is done, the output once it is copied |
+/// | work of different items | may run side by side | one after the other |
+///
+/// At most `in_flight` items are under way: items take slots of memory in turn, host and device side. That is the
+/// back-pressure: before the host fills a slot's input anew it waits for the copy that read it, and before it lets the next
+/// result come it takes the last one. Everything is ordered by events and streams, so the programs are safe by contract
+/// for all parameters.
 ///
 /// # Examples
 /// ```
@@ -75,14 +75,21 @@ pub struct Pipeline {
 /// Why there is no such pipeline.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum PipelineError {
+    /// No item.
     NoItem,
+    /// More items than are written down.
     TooManyItems(u32),
+    /// Items of no bytes.
     NoBytes,
+    /// None may be under way.
     NoSlot,
+    /// An item takes more memory of the device than there is.
     TooLarge { footprint: Bytes, cap: Bytes },
+    /// Items that lie in no memory of the host.
     Host(Space),
+    /// The program that came of it is not well formed.
     Program(Problems),
 }
 
