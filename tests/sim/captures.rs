@@ -116,11 +116,11 @@ fn a_problem_is_what_every_mode_of_capture_refuses() {
 /// The page of the check names each answer in its row.
 #[test]
 fn the_page_of_the_check_says_what_was_measured() {
-    let page = include_str!("../../core/src/program/check.rs");
+    let page = include_str!("../../core/src/program/mod.rs");
     let section = page.split("# What hardware answered").nth(1).unwrap().split("\n\n").next().unwrap();
     let mut told = BTreeMap::new();
     for line in section.lines() {
-        let Some(row) = line.strip_prefix("//! | ") else { continue };
+        let Some(row) = line.trim_start().strip_prefix("/// | ") else { continue };
         let cells: Vec<&str> = row.split(" | ").collect();
         let refused = match cells[0] {
             "refused in every mode" => Refused::Always,

@@ -1,22 +1,4 @@
 //! Measured rows: what was sent in which way and how long it took, and the program that does the same.
-//!
-//! A file of rows is a JSON object with a list `rows`. The fields of a row are those of the published table that ships with
-//! the command:
-//!
-//! | field | meaning | default |
-//! |---|---|---|
-//! | `tensors`, `bytes_each` | how many, of which size | required |
-//! | `measured_ms` or `published_ms` | how long the timed call took | required |
-//! | `id` or `label` | what the row is called, text or a number | its number |
-//! | `pinned` | the source is page-locked already | `false` |
-//! | `pin_call` | `pin_memory()` is part of the timed call | `false` |
-//! | `copy` | a copy to the device is part of it | `true` |
-//! | `non_blocking` | one wait at the end instead of one after each copy | `false` |
-//! | `repeat_same` | the same source as in an untimed call before | `false` |
-//! | `tensordict` | through a dictionary of tensors | `false` |
-//! | `pin_threads` | threads that pin the leaves; 0 is the calling one | `null` |
-//!
-//! `row`, `table` and `call` tell where in that table a row stands. Unknown fields are ignored and listed in [`Row::ignored`].
 
 use std::fmt;
 
@@ -29,8 +11,26 @@ use crate::sim::{self, SimError};
 use crate::units::{Bytes, Nanos};
 
 /// One measured row.
+///
+/// A file of rows is a JSON object with a list `rows`. The fields of a row are those of the published table that ships with
+/// the command:
+///
+/// | field | meaning | default |
+/// |---|---|---|
+/// | `tensors`, `bytes_each` | how many, of which size | required |
+/// | `measured_ms` or `published_ms` | how long the timed call took | required |
+/// | `id` or `label` | what the row is called, text or a number | its number |
+/// | `pinned` | the source is page-locked already | `false` |
+/// | `pin_call` | `pin_memory()` is part of the timed call | `false` |
+/// | `copy` | a copy to the device is part of it | `true` |
+/// | `non_blocking` | one wait at the end instead of one after each copy | `false` |
+/// | `repeat_same` | the same source as in an untimed call before | `false` |
+/// | `tensordict` | through a dictionary of tensors | `false` |
+/// | `pin_threads` | threads that pin the leaves; 0 is the calling one | `null` |
+///
+/// `row`, `table` and `call` tell where in that table a row stands. Unknown fields are ignored and listed in [`Row::ignored`].
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the table of fields stands in the module")]
+#[expect(missing_docs, reason = "the table above says what each is")]
 pub struct Row {
     pub id: String,
     pub tensors: u64,

@@ -1,16 +1,4 @@
 //! Ways to send tensors to a device, each as a program.
-//!
-//! | strategy | what the host does | per tensor or chunk |
-//! |---|---|---|
-//! | direct | a copy call for each tensor, one wait at the end | the framework's call; the driver stages pageable memory |
-//! | pin, then copy | copies each tensor into a page-locked block, on the calling thread or on several | the framework's calls |
-//! | staged ring | threads copy chunks into page-locked slots in turn, each with a stream of its own | the driver's calls |
-//! | coalesced | the same with the tensors laid end to end: one block on the device, views into it | the driver's calls |
-//! | register in place | page-locks the tensors where they lie, and unlocks them after | the framework's call, page-locking |
-//! | A, B | a pipeline over slots: [`Pipeline`] | the framework's call |
-//!
-//! Not in the figures: waking threads, page faults of memory that was never touched, reading a file from its disk, the
-//! framework's own time for laying out views.
 
 use std::fmt;
 
@@ -25,6 +13,18 @@ use crate::program::{
 use crate::units::{Bytes, Nanos};
 
 /// A way to send tensors.
+///
+/// | strategy | what the host does | per tensor or chunk |
+/// |---|---|---|
+/// | direct | a copy call for each tensor, one wait at the end | the framework's call; the driver stages pageable memory |
+/// | pin, then copy | copies each tensor into a page-locked block, on the calling thread or on several | the framework's calls |
+/// | staged ring | threads copy chunks into page-locked slots in turn, each with a stream of its own | the driver's calls |
+/// | coalesced | the same with the tensors laid end to end: one block on the device, views into it | the driver's calls |
+/// | register in place | page-locks the tensors where they lie, and unlocks them after | the framework's call, page-locking |
+/// | A, B | a pipeline over slots: [`Pipeline`] | the framework's call |
+///
+/// Not in the figures: waking threads, page faults of memory that was never touched, reading a file from its disk, the
+/// framework's own time for laying out views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
     /// A non-blocking copy call for each tensor.

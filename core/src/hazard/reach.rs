@@ -1,15 +1,4 @@
 //! What touches memory that its processor does not reach.
-//!
-//! It stands beside the hazards and is none: no order helps where a kernel has no way to what it reads. A verdict is of order
-//! alone, as the file contract has it.
-//!
-//! | who | memory | reached |
-//! |---|---|---|
-//! | kernel, memset | page-locked, managed, of its own device | always |
-//! | kernel, memset | ordinary host memory | where the machine says so ([`Machine::pageable_direct`]) |
-//! | kernel | of another device | unless the machine says that there are no peers ([`Machine::p2p_bw`] is 0 and not assumed) |
-//! | host thread, host function | of a device | never |
-//! | copy | any | always: the driver moves it |
 
 use crate::machine::{Grade, Machine};
 use crate::ordered::BTreeMap;
@@ -86,6 +75,17 @@ enum Doer {
 }
 
 /// Lists the commands that touch memory which their processor does not reach, in order, once for each buffer.
+///
+/// It stands beside the hazards and is none: no order helps where a kernel has no way to what it reads. A verdict is of order
+/// alone, as the file contract has it.
+///
+/// | who | memory | reached |
+/// |---|---|---|
+/// | kernel, memset | page-locked, managed, of its own device | always |
+/// | kernel, memset | ordinary host memory | where the machine says so ([`Machine::pageable_direct`]) |
+/// | kernel | of another device | unless the machine says that there are no peers ([`Machine::p2p_bw`] is 0 and not assumed) |
+/// | host thread, host function | of a device | never |
+/// | copy | any | always: the driver moves it |
 ///
 /// Without a machine, devices do not reach ordinary host memory, and reach one another.
 ///

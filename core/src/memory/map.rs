@@ -1,17 +1,4 @@
 //! A memory map: which blocks there are, which tensors view them, and where each of them lies now.
-//!
-//! A [`MemoryMap`] owns what was registered and where it is. A plan is made relative to what is there already, and
-//! changes nothing until it is applied:
-//!
-//! | rule | |
-//! |---|---|
-//! | identity | a storage is a [`Block`]; all its handles are one storage, others never |
-//! | again | registering what is registered changes nothing; moving what is there copies nothing |
-//! | sharing | tensors of one storage on one device share bytes exactly when their views do |
-//! | late views | a view registered after its storage moved gets only the bytes that are missing: inside the range of a block that is there, into that block; apart from it, into a second one; across its edge and sharing bytes with it, a larger block takes the place of the old, whose tensors the plan lists |
-//! | what is there wins | bytes that a tensor on the target views are never overwritten |
-//! | home | the registered block itself: coming home allocates nothing |
-//! | some, not all | a tensor that moves alone no longer shares bytes with those that stay; the plan names each such pair |
 
 use std::fmt;
 
@@ -30,6 +17,19 @@ use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::units::Bytes;
 
 /// Which blocks there are, which tensors view them, and where each lies now.
+///
+/// A [`MemoryMap`] owns what was registered and where it is. A plan is made relative to what is there already, and
+/// changes nothing until it is applied:
+///
+/// | rule | |
+/// |---|---|
+/// | identity | a storage is a [`Block`]; all its handles are one storage, others never |
+/// | again | registering what is registered changes nothing; moving what is there copies nothing |
+/// | sharing | tensors of one storage on one device share bytes exactly when their views do |
+/// | late views | a view registered after its storage moved gets only the bytes that are missing: inside the range of a block that is there, into that block; apart from it, into a second one; across its edge and sharing bytes with it, a larger block takes the place of the old, whose tensors the plan lists |
+/// | what is there wins | bytes that a tensor on the target views are never overwritten |
+/// | home | the registered block itself: coming home allocates nothing |
+/// | some, not all | a tensor that moves alone no longer shares bytes with those that stay; the plan names each such pair |
 ///
 /// Beside PyTorch code that does the same (torchlinops 0.8), what it is called there, what goes wrong, and the rule here:
 ///

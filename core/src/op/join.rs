@@ -1,10 +1,4 @@
 //! Operators side by side: along dimensions that are there, along new ones, and on tuples of spaces.
-//!
-//! | on the output | on the input | mode |
-//! |---|---|---|
-//! | joined | shared | vertical: all read the same input |
-//! | shared | split | horizontal: results are added |
-//! | joined | split | block-diagonal |
 
 use super::chain::Part;
 use super::error::{BLOCKS, Misfit};
@@ -16,6 +10,12 @@ use super::{OpError, Space, SpaceError};
 use crate::ordered::CollectVec;
 
 /// Operators side by side along dimensions that are there.
+///
+/// | on the output | on the input | mode |
+/// |---|---|---|
+/// | joined | shared | vertical: all read the same input |
+/// | shared | split | horizontal: results are added |
+/// | joined | split | block-diagonal |
 #[derive(Debug, Clone, PartialEq)]
 pub struct Concat {
     pub(super) parts: Parts,

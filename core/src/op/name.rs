@@ -1,11 +1,4 @@
 //! Names of dimensions, and patterns of names that leave some open.
-//!
-//! | written | stands for |
-//! |---|---|
-//! | `Nx`, `coil3` | the dimension of that name; no index is index 0 |
-//! | `()` | any one dimension |
-//! | `(1)`, `(2)` | any one dimension, the same for equal numbers |
-//! | `...` | any number of dimensions, none included |
 
 use std::fmt;
 use std::str::FromStr;
@@ -118,6 +111,13 @@ impl FromStr for Name {
 }
 
 /// One entry of a pattern of dimensions.
+///
+/// | written | stands for |
+/// |---|---|
+/// | `Nx`, `coil3` | the dimension of that name; no index is index 0 |
+/// | `()` | any one dimension |
+/// | `(1)`, `(2)` | any one dimension, the same for equal numbers |
+/// | `...` | any number of dimensions, none included |
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dim {
     /// The dimension of this name.

@@ -1,13 +1,4 @@
 //! Operators in tiles: cut along named dimensions, put together again, spread over devices.
-//!
-//! | the dimension is | tiles make the whole |
-//! |---|---|
-//! | on both sides, treated index by index | side by side on both |
-//! | on the output alone | joined |
-//! | on the input alone | added |
-//! | between two parts of a chain alone | added |
-//! | on both sides, mirrored | joined, each reading the range at the other end |
-//! | on both sides, neighbours mixed, with a halo asked for | joined, each reading some elements more |
 
 use std::ops::Range;
 
@@ -23,6 +14,15 @@ use crate::memory::Device;
 use crate::ordered::CollectVec;
 
 /// An operator and the grid of its tiles.
+///
+/// | the dimension is | tiles make the whole |
+/// |---|---|
+/// | on both sides, treated index by index | side by side on both |
+/// | on the output alone | joined |
+/// | on the input alone | added |
+/// | between two parts of a chain alone | added |
+/// | on both sides, mirrored | joined, each reading the range at the other end |
+/// | on both sides, neighbours mixed, with a halo asked for | joined, each reading some elements more |
 ///
 /// ```
 /// use spanlift::memory::Dtype;

@@ -1,19 +1,4 @@
-//! Plans as JSON.
-//!
-//! | field | what stands there |
-//! |---|---|
-//! | `schema_version` | 1 |
-//! | `operator` | the expression with its weights, as [`Operator::to_json`](crate::op::Operator::to_json) writes it |
-//! | `planning` | `ahead`, a number of tiles or null; `caps`, bytes by device; `streams`, the names of those that were chosen, by device |
-//! | `input` | the values that the plan is for, as `{"real": [...]}` or `{"complex": [re, im, ...]}`; null for any values |
-//! | `program` | the program in its JSON form, without values of input and weights |
-//! | `transfers` | `edge`, `bytes`, `from`, `to`, `stream`, `why`, `command` of each |
-//! | `memory` | by device the bytes of `input`, `output`, `weights`, `between` |
-//! | `notes` | `command`, an index or null, and `text` |
-//!
-//! The first four say everything; the others are there for whoever reads plans without this library. Reading plans the
-//! expression again and compares: a file in which the two sides disagree is refused with the place, so that a plan that was
-//! read is as good as one that was made.
+//! Plans as JSON; [`Plan::to_json`] says what stands in a file.
 
 use crate::ordered::{BTreeSet, CollectVec};
 
@@ -29,7 +14,22 @@ use crate::program::{Contents, Op};
 use crate::units::Bytes;
 
 impl Plan {
-    /// The plan as one JSON object; no line end. The table of its fields is in the source of `plan::json`.
+    /// The plan as one JSON object; no line end.
+    ///
+    /// | field | what stands there |
+    /// |---|---|
+    /// | `schema_version` | 1 |
+    /// | `operator` | the expression with its weights, as [`Operator::to_json`](crate::op::Operator::to_json) writes it |
+    /// | `planning` | `ahead`, a number of tiles or null; `caps`, bytes by device; `streams`, the names of those that were chosen, by device |
+    /// | `input` | the values that the plan is for, as `{"real": [...]}` or `{"complex": [re, im, ...]}`; null for any values |
+    /// | `program` | the program in its JSON form, without values of input and weights |
+    /// | `transfers` | `edge`, `bytes`, `from`, `to`, `stream`, `why`, `command` of each |
+    /// | `memory` | by device the bytes of `input`, `output`, `weights`, `between` |
+    /// | `notes` | `command`, an index or null, and `text` |
+    ///
+    /// The first four say everything; the others are there for whoever reads plans without this library. Reading plans the
+    /// expression again and compares: a file in which the two sides disagree is refused with the place, so that a plan that was
+    /// read is as good as one that was made.
     ///
     /// # Errors
     /// As [`Operator::to_json`](crate::op::Operator::to_json).

@@ -1,41 +1,6 @@
-//! Whether a program is well formed, with all problems at once.
+//! Whether a program is well formed, with all problems at once; [`Program::check`] lists what is none.
 //!
-//! Safety is not asked here: a race is no problem of form. One walk over the commands keeps what is declared, destroyed,
-//! freed and captured so far. A bad declaration still declares its name, so that it is told of once and not again at
-//! every use.
-//!
-//! | problem | reason |
-//! |---|---|
-//! | a name that nothing declared before it (a per-thread stream's thread: anywhere) | contract |
-//! | a field that the command needs and lacks, a size, time or number outside its range | contract |
-//! | a span outside its physical block | contract |
-//! | double free of a name, whatever the way | contract |
-//! | `record`, `wait`, `event_sync`, `event_query` on a destroyed event that was not created again | contract |
-//! | destroying such an event a second time | a destroyed handle is used |
-//! | `capture_begin` on a legacy stream; work on a legacy stream while a blocking or per-thread stream captures | contract |
-//! | `stream_sync` or `stream_query` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
-//! | `device_sync` while a stream of that device captures, `stream_sync` or `stream_query` of its legacy stream while a blocking or per-thread one does; `event_sync` or `event_query` of an event that an open capture recorded, and a legacy stream waiting for one; `free_async` on a capturing stream of memory that its capture did not allocate | refused in every mode of capture |
-//! | `capture_end` with work that never joined back to the origin; a PyTorch copy of pageable memory on a capturing stream | contract |
-//! | `graph_launch` on a capturing stream | graphs within graphs are not modelled |
-//! | more than 2^20 commands captured in all, or more than 2^24 run by launches | each is kept, each is looked at |
-//! | a stream, buffer, thread or graph declared twice; a use of a destroyed stream | a name means one thing |
-//! | `capture_begin` while capturing, `capture_end` anywhere but on a capture's origin, joining or starting `main`, destroying a legacy stream | without meaning |
-//!
-//! Well formed, though odd: creating an event twice, calls of a joined thread, captures that never end, an `await` of a channel that
-//! nothing before it signals (it waits for nothing, as a wait for an event that is not recorded does), and a copy whose two sides
-//! differ in size (the smaller count moves).
-//!
-//! # What hardware answered
-//!
-//! What a driver refuses while a stream captures depends on the capture's mode (`cudaStreamCaptureMode`), and programs have none: only
-//! what every mode refuses is a problem. An H200 (driver 580.159.04, CUDA 13.0) was asked on 2026-11-28, while a non-blocking stream
-//! captured; its answers are `native/measured/capture-h200-2026-11-28.json`, under the names below. A test holds each against this check.
-//!
-//! | answer | asked | here |
-//! |---|---|---|
-//! | refused in every mode | `ctx_sync` `ctx_sync_other_thread` `stream_sync_self` `stream_query_self` `event_sync_captured` `event_query_captured` `wait_recorded_before` `wait_legacy_record` `free_async_before` `begin_twice` `event_elapsed` | a problem; no command asks for elapsed time |
-//! | refused in some modes | `stream_sync_other` `stream_query_other` `event_sync_before` `event_query_before` `alloc` `free` `alloc_host` `free_host` `register` `alloc_async_other` `alloc_other_thread` `stream_sync_other_thread` | well formed: relaxed mode does it |
-//! | done in every mode | `nothing` `legacy_memcpy` `memset_sync` `memcpy_async_pageable` `memcpy_async_pinned` `memcpy_d2d_async` `pageable_d2h` `alloc_async_self` `free_async_own` `record_legacy` `destroy_stream` `wait_never_recorded` | well formed, but for the last: what a capture waits for it has to record |
+//! One walk over the commands keeps what is declared, destroyed, freed and captured so far.
 
 mod capture;
 mod facts;

@@ -20,8 +20,29 @@ use crate::ordered::{BTreeMap, CollectVec};
 
 /// The trace as Chrome Trace Event JSON, one event a line.
 ///
+/// What that format cannot say stands in one more object, `spanlift`, which Perfetto and others pass over:
+///
+/// | member | type | what |
+/// |---|---|---|
+/// | `schema_version` | int | 1 |
+/// | `title` | str | what the trace shows |
+/// | `source` | `{"simulated": machine}`, `{"schedule": name}`, `{"imported": tool}` or `"unknown"` | where it came from |
+/// | `lanes` | list of `{"kind", "group", "name", "pid", "tids"}` | one per lane, in order; several `tids` where slices overlap. `kind`: `"host"`, `{"stream": [dev, stream]}`, `{"engine": [dev, "to_device"\|"to_host"\|"peer"\|"compute"]}`, `"other"` |
+/// | `counters` | list of `{"group", "name"}` | one per counter |
+/// | `import` | object, absent for traces that were no file | the counts of the file that the trace was first read from |
+/// | `program` | object, absent when not known | the program in its JSON form |
+///
+/// Events carry the rest. `args.spanlift` of a slice or an instant has its `kind`, `command`, `pageable`, `pinned`, the `cat` of the file
+/// that it was first read from, and `name`, `bytes`, `correlation`, `args` where the event's own are not ours; everything in `args`
+/// before it is the slice's own arguments, everything after it repeats in Kineto's words what other tools look for. The member
+/// `spanlift` of a flow's start is an arrow, `{"kind", "from", "to"}` by positions among the slices, that of a counter's sample the
+/// counter's position.
+///
 /// [`read`](super::read()) gives an equal trace back. Its [`Import`] is that of the trace when that was itself read from a
 /// file, and counts the events of the written file otherwise.
+///
+/// # Panics
+/// When a slice names no lane.
 ///
 /// # Cost
 /// Linear in the slices but for one sort; arguments are walked once to see that they are valid JSON.

@@ -1,18 +1,4 @@
-//! The object `spanlift` in our own files: what the Chrome format cannot say.
-//!
-//! | member | type | what |
-//! |---|---|---|
-//! | `schema_version` | int | 1 |
-//! | `title` | str | what the trace shows |
-//! | `source` | `{"simulated": machine}`, `{"schedule": name}`, `{"imported": tool}` or `"unknown"` | where it came from |
-//! | `lanes` | list of `{"kind", "group", "name", "pid", "tids"}` | one per lane, in order; several `tids` where slices overlap. `kind`: `"host"`, `{"stream": [dev, stream]}`, `{"engine": [dev, "to_device"\|"to_host"\|"peer"\|"compute"]}`, `"other"` |
-//! | `counters` | list of `{"group", "name"}` | one per counter |
-//! | `import` | object, absent for traces that were no file | the counts of the file that the trace was first read from |
-//! | `program` | object, absent when not known | the program in its JSON form |
-//!
-//! Events carry the rest: `args.spanlift` of a slice or an instant is a [`Mark`], and everything in `args` before it is
-//! the slice's own arguments, everything after it repeats in Kineto's words what other tools look for. The member
-//! `spanlift` of a flow's start is an [`Arrow`], that of a counter's sample the counter's position.
+//! The object `spanlift` in our own files, as [`write_chrome`](super::write_chrome) describes it.
 
 use std::borrow::Cow;
 

@@ -1,22 +1,4 @@
 //! Reads Chrome Trace Event JSON: the PyTorch profiler's (Kineto) of every generation, and our own.
-//!
-//! One pass over the text builds the columns; no tree of the whole is ever made. What matters, by where it stands:
-//!
-//! | in the file | in the trace |
-//! |---|---|
-//! | `X` of category `kernel`, `gpu_memcpy`, `gpu_memset`, `mtia_ccp_events` (any case, 2021 names too) | a slice on [`LaneKind::Stream`](super::LaneKind) by (`args.device`, `args.stream`); `pid` and `tid` only stand in where those are absent |
-//! | `X` of `cuda_sync` and `cuda_event` | a slice on a lane of its own beside the stream: such a row is no work |
-//! | other `X` | a slice on the lane of its (`pid`, `tid`), which is a host lane when host calls or operators lie there |
-//! | `B`, `E` | a slice from the one to the other |
-//! | `i` | an instant; so is an event of a phase that is not known |
-//! | `C` | one counter for each member of `args` |
-//! | `M` | names of processes and threads, the last record of each counting |
-//! | `s`, `t`, `f` | arrows between the slices around them; launches are joined on `args.correlation` instead |
-//! | top-level object `spanlift` | ours: lanes, kinds, arrows and the program are taken as they were written |
-//! | other top-level members | [`Import::header`](super::Import), as text |
-//!
-//! Times are taken from the digits, never through a float. `displayTimeUnit` changes nothing, `baseTimeNanoseconds` is
-//! kept and not added.
 
 pub(super) mod event;
 use std::fmt;
@@ -80,6 +62,24 @@ impl fmt::Display for ReadError {
 crate::error::told!(ReadError);
 
 /// Reads a trace in Chrome Trace Event JSON; compressed files have to be unpacked first.
+///
+/// One pass over the text; no tree of the whole is ever made. What matters, by where it stands:
+///
+/// | in the file | in the trace |
+/// |---|---|
+/// | `X` of category `kernel`, `gpu_memcpy`, `gpu_memset`, `mtia_ccp_events` (any case, 2021 names too) | a slice on [`LaneKind::Stream`](super::LaneKind) by (`args.device`, `args.stream`); `pid` and `tid` only stand in where those are absent |
+/// | `X` of `cuda_sync` and `cuda_event` | a slice on a lane of its own beside the stream: such a row is no work |
+/// | other `X` | a slice on the lane of its (`pid`, `tid`), which is a host lane when host calls or operators lie there |
+/// | `B`, `E` | a slice from the one to the other |
+/// | `i` | an instant; so is an event of a phase that is not known |
+/// | `C` | one counter for each member of `args` |
+/// | `M` | names of processes and threads, the last record of each counting |
+/// | `s`, `t`, `f` | arrows between the slices around them; launches are joined on `args.correlation` instead |
+/// | top-level object `spanlift` | ours: lanes, kinds, arrows and the program are taken as they were written |
+/// | other top-level members | [`Import::header`](super::Import), as text |
+///
+/// Times are taken from the digits, never through a float. `displayTimeUnit` changes nothing, `baseTimeNanoseconds` is
+/// kept and not added.
 ///
 /// No event is lost: each is a slice, an instant, a sample, a name or an arrow, or is counted in
 /// [`Import`](super::Import) as dropped, with the reason.

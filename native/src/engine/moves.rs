@@ -1,13 +1,4 @@
 //! A layout's move plan carried out: strided bytes are gathered into slots or scattered from them by the processor.
-//!
-//! | from | to | how |
-//! |---|---|---|
-//! | host | device | new allocations are one block; threads gather the strided bytes straight into slots. What a block lacks that is there goes beside it where it is many short stretches, and from there as a list |
-//! | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
-//! | device | device | a list of all stretches of the copies into new allocations, or of one copy into a block that is there ([`Engine::copy_all`]) |
-//! | host | host | threads gather |
-//!
-//! What no tensor views of a new allocation is zero where it crossed the link, and unspecified where it did not.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,6 +54,15 @@ impl Engine {
     /// Carries out a move plan between the host and this device: `stores` has, by name, the storages that it takes bytes from
     /// and the blocks that are there already. The allocations come back in the order of the plan, and [`MovePlan::after`]
     /// says how tensors view them.
+    ///
+    /// | from | to | how |
+    /// |---|---|---|
+    /// | host | device | new allocations are one block; threads gather the strided bytes straight into slots. What a block lacks that is there goes beside it where it is many short stretches, and from there as a list |
+    /// | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
+    /// | device | device | a list of all stretches of the copies into new allocations, or of one copy into a block that is there ([`Engine::copy_all`]) |
+    /// | host | host | threads gather |
+    ///
+    /// What no tensor views of a new allocation is zero where it crossed the link, and unspecified where it did not.
     ///
     /// Sources in the host's memory were consumed when this returns, destinations there are complete; the device's side is
     /// ordered by `stream`. Storages that the plan takes bytes from are as they were.

@@ -1,16 +1,4 @@
 //! Transfers of page-locked buffers that return at once: the buffer goes with the transfer, or is lent to a scope.
-//!
-//! | misuse | why it does not compile |
-//! |---|---|
-//! | writing the source while it is in flight | it is lent exclusively to the scope, or was moved |
-//! | reading the destination before the wait | the same |
-//! | two transfers with one destination | it is lent once |
-//! | a token that leaves its scope | its lifetime is the scope's |
-//! | waiting twice | waiting takes the token |
-//!
-//! Forgetting a token is harmless: what was lent stays locked, and the scope waits for its transfers whatever became of
-//! their tokens; nothing is leaked then. Forgetting an owning one leaks its two buffers, since nobody waits for their copy
-//! any more, and nothing of the engine.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -190,6 +178,18 @@ impl Engine {
 }
 
 /// Lends page-locked buffers to transfers; see [`Engine::scope`].
+///
+/// | misuse | why it does not compile |
+/// |---|---|
+/// | writing the source while it is in flight | it is lent exclusively to the scope, or was moved |
+/// | reading the destination before the wait | the same |
+/// | two transfers with one destination | it is lent once |
+/// | a token that leaves its scope | its lifetime is the scope's |
+/// | waiting twice | waiting takes the token |
+///
+/// Forgetting a token is harmless: what was lent stays locked, and the scope waits for its transfers whatever became of
+/// their tokens; nothing is leaked then. Forgetting an owning one leaks its two buffers, since nobody waits for their copy
+/// any more, and nothing of the engine.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     engine: &'env Engine,

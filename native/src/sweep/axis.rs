@@ -1,18 +1,4 @@
 //! What a sweep varies, as it is typed.
-//!
-//! An axis is its values between commas, each a change as [`WhatIf`] writes it. What stands before the first value holds
-//! for those after it too, and numbers have ranges:
-//!
-//! | written | values |
-//! |---|---|
-//! | `h2d_bw=6,12,24` | 6, 12 and 24 GB/s |
-//! | `copy_engines=1..3` | 1, 2 and 3 |
-//! | `h2d_bw=5..50/10` | 10 values from 5 to 50, evenly apart |
-//! | `lat=0.5..8*2` | 0.5, 1, 2, 4 and 8: each twice the one before |
-//! | `h2d_bw*1,2,4` | the machine's own rate times 1, 2 and 4 |
-//! | `machine=tutorial-ci,h200-pcie5` | two profiles |
-//! | `streams=1..4` | every stream as it is, and split into 2, 3 and 4 |
-//! | `as-is,pin:x,pin:*` | nothing changed, `x` page-locked, all page-locked |
 
 use std::str::FromStr;
 
@@ -22,6 +8,21 @@ use spanlift::machine::Machine;
 use super::MAX_CELLS;
 
 /// What is varied: alternatives, each of any number of changes.
+///
+/// An axis is its values between commas, each a change as [`WhatIf`] writes it. What stands before the first value holds
+/// for those after it too, and numbers have ranges:
+///
+/// | written | values |
+/// |---|---|
+/// | `h2d_bw=6,12,24` | 6, 12 and 24 GB/s |
+/// | `copy_engines=1..3` | 1, 2 and 3 |
+/// | `h2d_bw=5..50/10` | 10 values from 5 to 50, evenly apart |
+/// | `lat=0.5..8*2` | 0.5, 1, 2, 4 and 8: each twice the one before |
+/// | `h2d_bw*1,2,4` | the machine's own rate times 1, 2 and 4 |
+/// | `machine=tutorial-ci,h200-pcie5` | two profiles |
+/// | `streams=1..4` | every stream as it is, and split into 2, 3 and 4 |
+/// | `as-is,pin:x,pin:*` | nothing changed, `x` page-locked, all page-locked |
+///
 /// # Examples
 /// ```
 /// use spanlift_native::sweep::Axis;

@@ -1,4 +1,4 @@
-//! One program on many machines and in many forms, in parallel.
+//! One program on many machines and in many forms, in parallel; [`Axis`] says how what varies is written.
 
 mod axis;
 

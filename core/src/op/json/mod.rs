@@ -1,27 +1,4 @@
-//! Expressions as JSON.
-//!
-//! `{"schema_version": 1, "operator": O, "leaves": [L, ...], "weights": [W, ...]}`. A leaf that stands in several places,
-//! its adjoint among them, is written once, and so is a storage of weights.
-//!
-//! | `O["op"]` | other fields |
-//! |---|---|
-//! | `identity` | `space` |
-//! | `zero` | `domain`, `codomain` |
-//! | `scale` | `space`, `factor` `[re, im]` |
-//! | `to_device` | `space`, that of the beginning; `from`, `to`: `{"device", "compute", "transfer"}`; `after`, an event |
-//! | `chain`, `block_diag` | `parts` |
-//! | `sum` | `parts`; `tree`, whether the order is fixed |
-//! | `concat` | `parts`; `odim`, `idim`; `tree`, where joins inside it stay apart |
-//! | `stack` | `parts`; `out`, `into`: `[name, place]` |
-//! | `power` | `base`, `exponent` |
-//! | `leaf` | `leaf`, its index; `adjoint`, `conj`; `device`, where it stands |
-//!
-//! Leaves have a `kind`: `diagonal`, `dense`, `fft`, `gather`, `sparse`, `convolve`, or one that [`Reader::kind`] names, with
-//! a `recipe`. Weights are `{"storage", "dims", "strides", "offset"}`, views of a storage. A storage is
-//! `{"real": [...]}`, `{"complex": [re, im, ...]}`, with `"dtype": "f32"` or `"c32"` where the numbers are those of single precision
-//! that are nearest to what stands there, or `{"name", "elements"}`: values that the file leaves out and
-//! [`Reader::weights`] finds by a name that follows from them. Spaces are `{"dims": [[name, size], ...], "dtype", "device"}`
-//! or `{"members": [...]}`.
+//! Expressions as JSON; [`Reader`] says what stands in a file.
 
 mod leaves;
 mod read;

@@ -30,7 +30,7 @@ pub(super) struct Writer {
 }
 
 impl Operator {
-    /// The expression as one JSON object; no line end. The module's table of fields is in the source of `op::json`.
+    /// The expression as one JSON object, whose fields [`Reader`](super::Reader) lists; no line end.
     ///
     /// # Errors
     /// [`JsonError`] for a leaf that has no recipe, such as one made of two functions, and for parts too deep in each other.

@@ -23,6 +23,22 @@ enum Method {
 
 /// A method with its tolerance and limits.
 ///
+/// A solver is a loop of the host over planned programs that share buffers: one sets up, one is a step, one finishes. Vectors
+/// and scalars stay where the operator works. Two vectors move in all, the right-hand side there and the solution back; one
+/// scalar comes to the host every [`Solver::check_every`] iterations and says whether to go on.
+///
+/// | method | for | one step applies |
+/// |---|---|---|
+/// | [`cg`] | Hermitian positive `A` | `A` |
+/// | [`pcg`] | the same, with something near the inverse of `A` | `A`, `M` |
+/// | [`lsqr`] | least squares, any `A` | `A`, `A^H` |
+/// | [`fista`] | least squares with few entries | the normal of `A` |
+/// | [`power`] | the largest eigenvalue of a Hermitian `A` | `A` |
+///
+/// What goes wrong on the way is a value, [`Stop::Breakdown`](super::Stop::Breakdown), and the solution is the last good one. A right-hand side whose squares
+/// are no numbers is solved times a power of two, which rounds nothing; least squares and eigenvalues take an operator times one
+/// whose factors and weights are so small or large that squares of what it makes of numbers near 1 would be none.
+///
 /// # Examples
 /// ```
 /// use spanlift::memory::Dtype;

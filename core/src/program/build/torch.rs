@@ -1,26 +1,4 @@
 //! PyTorch's and torchlinops' calls as builders that lower to plain commands.
-//!
-//! | call | commands |
-//! |---|---|
-//! | `x.to(device)` | a block of the caching allocator, the framework's time, a copy on the **current** stream, a wait for that stream |
-//! | `x.to(device, non_blocking=True)` | the same without the wait |
-//! | `x.to("cpu")` | a pageable result and a wait; with `non_blocking` a **pinned** result and no wait |
-//! | `x.to(other_device)` | the source's current stream waits for the target's, copies, and the target's waits back; nobody waits on the host |
-//! | `x.pin_memory()` | the framework's time, a block of the pinned cache, a copy that the framework divides among its threads |
-//! | `torch.cuda.Stream()` | a non-blocking stream; the 33rd of a device is the first again |
-//! | `del x` | the block goes back to its allocator, which hands it out again for the next request of its size |
-//! | `x.record_stream(s)` | the allocator waits for `s`, too, before it hands the block out again |
-//! | `DataLoader(pin_memory=True)` | a worker's batches, pinned by a thread of the loader: [`Torch::data_loader`] |
-//! | torchlinops' `ToDevice` | the transfer stream waits for the listener or else for the source's current stream, copies, and the target's compute stream waits back: [`Torch::to_device`] |
-//!
-//! The device allocator knows the stream on which a block was allocated, and no other; the pinned one notes the streams of
-//! the copies that it sees. A block with streams noted is handed out again once their work is done; the real allocators take
-//! another block until then. So a program built here shows the case in which the block does come back, which is the one
-//! that can go wrong.
-//!
-//! # Source
-//! PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `TensorConversions.cpp`, `c10/cuda/CUDAStream.cpp`,
-//! `c10/cuda/CUDACachingAllocator.cpp`, `aten/src/ATen/core/CachingHostAllocator.h`; torchlinops `linops/device.py`.
 
 use crate::memory::Device;
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
@@ -35,7 +13,29 @@ const BLOCK: i64 = 512;
 
 /// A program under construction, with PyTorch's streams and allocators.
 ///
+/// | call | commands |
+/// |---|---|
+/// | `x.to(device)` | a block of the caching allocator, the framework's time, a copy on the **current** stream, a wait for that stream |
+/// | `x.to(device, non_blocking=True)` | the same without the wait |
+/// | `x.to("cpu")` | a pageable result and a wait; with `non_blocking` a **pinned** result and no wait |
+/// | `x.to(other_device)` | the source's current stream waits for the target's, copies, and the target's waits back; nobody waits on the host |
+/// | `x.pin_memory()` | the framework's time, a block of the pinned cache, a copy that the framework divides among its threads |
+/// | `torch.cuda.Stream()` | a non-blocking stream; the 33rd of a device is the first again |
+/// | `del x` | the block goes back to its allocator, which hands it out again for the next request of its size |
+/// | `x.record_stream(s)` | the allocator waits for `s`, too, before it hands the block out again |
+/// | `DataLoader(pin_memory=True)` | a worker's batches, pinned by a thread of the loader: [`Torch::data_loader`] |
+/// | torchlinops' `ToDevice` | the transfer stream waits for the listener or else for the source's current stream, copies, and the target's compute stream waits back: [`Torch::to_device`] |
+///
+/// The device allocator knows the stream on which a block was allocated, and no other; the pinned one notes the streams of
+/// the copies that it sees. A block with streams noted is handed out again once their work is done; the real allocators take
+/// another block until then. So a program built here shows the case in which the block does come back, which is the one
+/// that can go wrong.
+///
 /// Tensors are buffers, so every method of [`Program`] takes them, by [`Torch::program`].
+///
+/// # Source
+/// PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `TensorConversions.cpp`, `c10/cuda/CUDAStream.cpp`,
+/// `c10/cuda/CUDACachingAllocator.cpp`, `aten/src/ATen/core/CachingHostAllocator.h`; torchlinops `linops/device.py`.
 ///
 /// # Examples
 /// The tutorial's copy to the host that is read too early, and the same with a wait:
