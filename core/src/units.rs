@@ -27,13 +27,15 @@ macro_rules! number {
     };
 }
 
-/// A number of bytes.
+/// A number of bytes; arithmetic is that of the number inside, [`Bytes::checked_add`] for sums that may leave it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
 number!(Bytes(u64));
 
 /// A point in time or a length of time in nanoseconds; foreign traces have negative ones.
+///
+/// Arithmetic is that of the number inside, `end.0 - start.0`; [`Nanos::checked_add`] is for sums that may leave it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub i64);
 

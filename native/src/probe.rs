@@ -20,7 +20,7 @@ use spanlift::Bytes;
 
 use crate::driver::{self, Code, Driver, Handle, NoDriver};
 
-/// Names that a library to ask instead of the usual ones is given by.
+/// The environment variable that names a library to ask instead of the usual ones.
 pub const LIBRARY_VARIABLE: &str = "SPANLIFT_CUDA_LIB";
 
 /// The oldest driver whose calls spanlift uses: that of CUDA 12.2.

@@ -45,7 +45,7 @@ pub struct Panel<'a> {
     pub title: String,
     /// What it shows.
     pub trace: &'a Trace,
-    /// What a checker found.
+    /// What a checker found: those of [`model::findings`](crate::model::findings), say.
     pub findings: Vec<Finding>,
     /// Remarks, each on a line of its own.
     pub notes: Vec<Note>,

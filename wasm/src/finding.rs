@@ -3,7 +3,7 @@
 /// So many are listed with their sentences.
 pub(crate) const LISTED: usize = 200;
 
-/// Two commands that nothing orders.
+/// Two commands that nothing orders; [`findings`](crate::model::findings) makes them of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Finding {
     /// Index of the command that comes first in the program.

@@ -186,6 +186,19 @@ pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
 }
 
 /// What the checker finds in a program, as pictures show it; nothing for one that is wrong in form.
+///
+/// ```
+/// use spanlift::{Program, hazard::Mode, machine::Machine, sim};
+/// use spanlift_viewer::{TimelineOptions, model::findings, timeline_svg};
+///
+/// let p = Program::from_text("stream s\npinned x 8\ndevice d 8\ncopy x <- d on s\nread x")?;
+/// let trace = sim::run(&p, &Machine::default())?.trace;
+/// let plain = TimelineOptions::default();
+/// let marked = TimelineOptions { findings: findings(&p, Mode::Contract), ..plain.clone() };
+/// assert_eq!(marked.findings[0].title, "RAW on x");
+/// assert_ne!(timeline_svg(&trace, &marked), timeline_svg(&trace, &plain));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
     looked_for(program, mode).0
 }

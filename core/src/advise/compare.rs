@@ -120,8 +120,8 @@ fn time(pipeline: &Pipeline, machine: &Machine) -> Result<(Nanos, Memory), Advis
     Ok((time, Memory::of(&program, "")))
 }
 
-/// A with both orders of issue and B, with one copy engine and with one for each direction; as many items under way as
-/// `pipeline` says, whose arrangement does not matter.
+/// The arrangements A, with both orders of issue, and B of [`Pipeline`], with one copy engine and with one for each direction; as many
+/// items under way as `pipeline` says, whose own arrangement does not matter.
 ///
 /// # Errors
 /// [`AdviseError`]: parameters that make no pipeline.
@@ -205,8 +205,9 @@ fn at(pipeline: &Pipeline, varies: Varies, value: u64) -> Pipeline {
     }
 }
 
-/// Where A overtakes B or B overtakes A, when work, size or number of items are varied one by one up to a factor of 256
-/// either way; times within 1 % count as equal. Work does not fill the device, or the number of streams would not matter.
+/// Where one of the arrangements A and B of [`Pipeline`] overtakes the other, when work, size or number of items are varied one by one
+/// up to a factor of 256 either way; times within 1 % count as equal. Work does not fill the device, or the number of streams would
+/// not matter.
 ///
 /// # Errors
 /// As [`compare`].

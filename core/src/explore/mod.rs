@@ -7,6 +7,21 @@
 //!
 //! Whatever is not decided by the relation goes through one door, [`Policy`]. The order of the list is what [`InOrder`]
 //! picks; every other order is told by the steps that it holds back ([`Holds`]).
+//!
+//! ```
+//! use spanlift::Program;
+//! use spanlift::explore::{Schedule, explore};
+//! use spanlift::hazard::{Mode, Relation};
+//!
+//! let p = Program::from_text("stream a, b\npinned x 8\ndevice d 8\ncopy d <- x on a\nkernel k on b reads d\nsync a\nsync b")?;
+//! let relation = Relation::of(&p, Mode::Contract)?;
+//! let all = explore(&relation)?;
+//! assert_eq!((all.n_orders, all.n_results), (2, 2)); // copy, kernel and kernel, copy: `k` reads two things
+//! let other = all.outcomes[1].schedule.holds(&relation).to_string();
+//! assert_eq!(other, "w4:w5"); // the copy of command 4 waits for the kernel of command 5
+//! assert_eq!(Schedule::replay(&relation, &other.parse()?)?, all.outcomes[1].schedule);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod explain;
 mod net;

@@ -53,6 +53,27 @@
 //! | Does a call wait where much is enqueued on a stream? | yes, 8 of 8 | a schedule: after 1,020 launches, records or copies of each stream there | `queue.*` |
 //! | Are a copy within the device and a memset over while a one-block kernel runs? | yes, 8 of 8 | a schedule; the simulator has them wait, as beside a full device | `with_one_block_kernel.d2d` `with_one_block_kernel.memset` |
 //! | While a kernel fills the device? | no, 8 of 8 | a schedule | `with_full_kernel.d2d` `with_full_kernel.memset` |
+//!
+//! # Examples
+//! A buffer is filled again while it may still be read. The finding has both sites, and the fix is applied:
+//!
+//! ```
+//! use spanlift::hazard::{Fix, Mode, Verdict, check, mend};
+//! use spanlift::{Program, mib};
+//!
+//! let mut p = Program::new();
+//! let s = p.stream("s");
+//! let (x, d) = (p.pinned("x", mib(4)), p.device(0, "d", mib(4)));
+//! let sent = p.copy(d, x).on(s);
+//! let filled = p.host_write(x, None);
+//! let report = check(&p, Mode::Contract)?;
+//! let race = &report.hazards[0];
+//! assert_eq!((race.kind.name(), race.first, race.second), ("WAR", sent, filled));
+//! let mended = Fix::of(&p, race, Mode::Contract).apply(&p); // one; `mend` goes on until none is left
+//! assert_eq!(check(&mended, Mode::Contract)?.verdict(), Verdict::Safe);
+//! assert_eq!(mend(&p, Mode::Contract, 10)?.program, mended);
+//! # Ok::<(), spanlift::program::Problems>(())
+//! ```
 
 mod access;
 mod capture;

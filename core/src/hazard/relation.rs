@@ -147,7 +147,8 @@ pub(crate) type Line = (u32, Option<(usize, u32)>);
 
 /// Which steps of a program come before which, on some terms.
 ///
-/// Steps stand in the order of the list, which is itself one of the orders that the relation allows.
+/// Steps stand in the order of the list, which is itself one of the orders that the relation allows. A relation stays on its thread,
+/// since steps share what they know: others make one of their own.
 #[derive(Debug)]
 pub struct Relation<'p> {
     /// The program.

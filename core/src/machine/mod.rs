@@ -14,6 +14,20 @@
 //! Rates are in GB/s (1e9 bytes per second), times in us, sizes in bytes. `conf` tells of each figure whether it is
 //! measured (`M`), derived (`D`) or an estimate (`E`), and its source; as plain text it holds for all figures of its
 //! object. Unknown fields are ignored and listed in [`Machine::ignored`].
+//!
+//! ```
+//! use spanlift::Bytes;
+//! use spanlift::machine::{Grade, Machine, Source};
+//!
+//! let mut machine = Machine::builtin("h200-pcie5").ok_or("no such profile")?;
+//! println!("4 MB at the link's rate take {}", machine.h2d_bw.time(Bytes(4_000_000)));
+//! for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Assumed) {
+//!     println!("nobody said {}: {} {} is assumed", figure.name, figure.value, figure.unit);
+//! }
+//! machine.set("h2d_bw", 25.0, Source { grade: Grade::Measured, text: "my own probe".into() })?;
+//! assert_eq!(Machine::from_json(machine.to_json().as_bytes())?.h2d_bw, machine.h2d_bw);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod figure;
 mod read;

@@ -1,6 +1,33 @@
 //! What strided views touch: element types, views, exact byte spans, layouts and how to move them.
 //!
-//! Knows nothing of programs, streams or time. `Span` is shared by the hazard checker and the move planner.
+//! Shapes, strides and offsets of views count elements; spans, sizes and copies count bytes. Knows nothing of programs, streams or
+//! time. [`Span`] is shared by the hazard checker and the move planner.
+//!
+//! | what you want | where it is |
+//! |---|---|
+//! | the bytes of a strided view, and whether two meet | [`View::span`], [`Span::overlaps`] |
+//! | tensors that know their block | [`Block`], [`TensorView`] |
+//! | all tensors of a model of your own, or of a file | [`module!`](crate::module), [`Layout::of`], [`Layout::from_json`] |
+//! | what they hold, and which of them overlap | [`Layout::report`], [`Layout::inventory`], [`Layout::explain`] |
+//! | a move that keeps their aliasing | [`Layout::move_to`], and as a program [`plan::lower`](crate::plan::lower) |
+//! | one move after another, and where everything is now | [`MemoryMap`] |
+//!
+//! ```
+//! use spanlift::kib;
+//! use spanlift::memory::{Block, Dtype, Layout, Overlap, TensorView, cpu, cuda};
+//!
+//! struct Model { embedding: TensorView, head: TensorView, bias: Vec<f32> }
+//! spanlift::module!(Model: parameter embedding, head; buffer bias);
+//!
+//! let table = Block::new("table", cpu(), kib(4)).tensor(Dtype::F32, &[32, 32])?;
+//! let even = table.step(1, 2)?; // every second column
+//! assert_eq!(even.overlaps(&table.select(1, 7)?)?, Overlap::No);
+//!
+//! let model = Model { embedding: table.clone(), head: table, bias: vec![0.0; 32] }; // tied weights
+//! let plan = Layout::of(&model)?.move_to(cuda(0))?;
+//! assert_eq!(plan.bytes_copied(), 4096 + 128); // the table once, and the bias
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod budget;
 mod device;

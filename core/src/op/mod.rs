@@ -2,7 +2,7 @@
 //!
 //! An [`Operator`] is an expression. It is checked when it is built: names, sizes, types and devices of neighbours agree,
 //! or the error names both sides, the place and the fix. Data moves only where [`ToDevice`] stands. Knows no program and
-//! no stream but by name; `plan` turns expressions into programs.
+//! no stream but by name; [`plan`](crate::plan) turns expressions into programs.
 //!
 //! | expression | adjoint | normal |
 //! |---|---|---|
@@ -19,6 +19,33 @@
 //! | a leaf | its other side | its own, else the chain of both |
 //!
 //! Transposes and conjugates follow: `A^T = conj(A^H)`, `conj(A) x = conj(A conj(x))`.
+//!
+//! | what you want | where it is |
+//! |---|---|
+//! | a space, and values in it | [`Space`], [`Array`] |
+//! | leaves | [`Diagonal`], [`dense`], [`fft`], [`nufft`], [`convolution`], [`finite_difference`], [`interpolate`], [`sampling`], [`select`] and other movements |
+//! | one of your own | [`FromFn`], or [`LeafOp`] for one that can be cut, written and made faster |
+//! | one after the other, added, side by side | [`chain!`](crate::chain), `*`; `+`, [`sum()`]; [`vstack`], [`hstack`], [`block`], [`stack`], [`block_diag`] |
+//! | what it computes, its adjoint, its normal | [`Operator::apply`], [`Operator::h`], [`Operator::normal`] |
+//! | whether the adjoint is one, and what it promises is so | [`dot_test`], [`diagnose`], [`broken_laws`] |
+//! | the same over several devices | [`Operator::split`], [`Operator::tiles`] |
+//! | the same with less to do | [`Operator::simplify`] |
+//! | a file, or a text | [`Operator::to_json`], [`Reader`]; [`plan::script`](crate::plan::script) |
+//! | its transfers, its memory, a solution | [`Operator::plan`], [`plan`](crate::plan) |
+//!
+//! ```
+//! use spanlift::chain;
+//! use spanlift::memory::{Dtype, cpu, cuda};
+//! use spanlift::op::{Array, Diagonal, Space, dot_test, select, to};
+//!
+//! let line = Space::new([("x", 3)], Dtype::F64)?;
+//! let weights = Diagonal::new(line.on(cuda(0)), [1.0, 2.0, 4.0])?.named("W");
+//! let a = chain![to(cuda(0)), weights, select("x", [2, 0]), to(cpu())]?;
+//! assert_eq!(a.formula(), "T(cuda:0->cpu) · Select(x) · W · T(cpu->cuda:0)");
+//! assert_eq!(a.apply(&Array::new(line, [1.0, 10.0, 100.0])?)?.reals(), [400.0, 1.0]);
+//! assert!(dot_test(&a, 1).passed()); // <A x, y> = <x, A^H y>
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod chain;
 mod cut;

@@ -15,6 +15,24 @@
 //! | the end | the host waits for the last stream and reads the result, if it lies on the host |
 //!
 //! Devices are numbered as their CUDA index says; mock devices come after them.
+//!
+//! ```
+//! use spanlift::hazard::{self, Mode, Verdict};
+//! use spanlift::memory::{Dtype, cpu, cuda};
+//! use spanlift::op::{Diagonal, Space, to};
+//! use spanlift::{Bytes, chain, machine::Machine, sim};
+//!
+//! let line = Space::new([("x", 256)], Dtype::F32)?;
+//! let a = chain![to(cuda(0)), Diagonal::new(line.on(cuda(0)), [2.0; 256])?, to(cpu())]?;
+//! let plan = a.plan()?;
+//! assert_eq!(plan.transfers().iter().map(|t| t.bytes).collect::<Vec<_>>(), [Bytes(1024), Bytes(1024)]);
+//! assert_eq!(plan.peaks()[&cuda(0)].total(), Bytes(2048)); // the weights and the data
+//! assert_eq!(hazard::check(plan.program(), Mode::Contract)?.verdict(), Verdict::Safe);
+//! println!("{}", sim::run(plan.program(), &Machine::default())?.end);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Systems, least squares and eigenvalues are solved by a [`Solver`], whose programs keep the vectors where the operator works.
 
 use std::fmt;
 

@@ -6,6 +6,23 @@
 //!
 //! **Invariant:** commands stand in the order in which the host calls happen; with several host threads it is one legal
 //! interleaving. A command's index is its position.
+//!
+//! ```
+//! use spanlift::{Program, mib, us};
+//!
+//! let mut p = Program::new();
+//! let (copy, compute) = (p.stream("copy"), p.stream("compute"));
+//! let (x, d) = (p.pinned("x", mib(4)), p.device(0, "d", mib(4)));
+//! p.copy(d, x).on(copy); // d <- x
+//! let ready = p.event_after(copy);
+//! p.wait(compute, ready);
+//! p.kernel("scale").reads(d).writes(d).takes(us(120)).on(compute);
+//! p.sync(compute);
+//! assert!(p.check().is_ok()); // well formed; whether it is safe is asked of `hazard::check`
+//! assert_eq!(Program::from_text(&p.to_text())?, p);
+//! assert_eq!(Program::from_json(p.to_json().as_bytes())?, p);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod alive;
 mod build;
@@ -143,23 +160,6 @@ impl Program {
 
     /// Looks the whole program over and gives the tables that its readers need.
     ///
-    /// # Errors
-    /// All [`Problems`] at once, each with the index of its command.
-    ///
-    /// # Cost
-    /// Linear in the number of commands and regions.
-    pub fn check(&self) -> Result<Facts, Problems> {
-        check::check(self)
-    }
-
-    /// The program as JSON, one command a line.
-    pub fn to_json(&self) -> String {
-        json::write(self)
-    }
-
-    /// Reads the JSON form.
-    ///
-    /// # Errors
     /// Safety is not asked here: a race is no problem of form. A bad declaration still declares its name, so that it is told of once and
     /// not again at every use.
     ///
@@ -184,11 +184,11 @@ impl Program {
     /// nothing before it signals (it waits for nothing, as a wait for an event that is not recorded does), and a copy whose two sides
     /// differ in size (the smaller count moves).
     ///
-    /// [`ReadError::Syntax`] when the bytes are no JSON object with a list `ops`; [`ReadError::Problems`] with every
-    /// problem of the commands otherwise.
-    pub fn from_json(bytes: &[u8]) -> Result<Program, ReadError> {
-        json::read(utf8(bytes)?)
-    }
+    /// # Errors
+    /// All [`Problems`] at once, each with the index of its command.
+    ///
+    /// # Cost
+    /// Linear in the number of commands and regions.
     ///
     /// # What hardware answered
     ///
@@ -209,6 +209,23 @@ impl Program {
     /// p.sync(s);
     /// assert_eq!(p.check().unwrap_err().to_string(), "command 0: stream \"s\" is not declared");
     /// ```
+    pub fn check(&self) -> Result<Facts, Problems> {
+        check::check(self)
+    }
+
+    /// The program as JSON, one command a line.
+    pub fn to_json(&self) -> String {
+        json::write(self)
+    }
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// [`ReadError::Syntax`] when the bytes are no JSON object with a list `ops`; [`ReadError::Problems`] with every
+    /// problem of the commands otherwise.
+    pub fn from_json(bytes: &[u8]) -> Result<Program, ReadError> {
+        json::read(utf8(bytes)?)
+    }
 
     /// The program in its text form, one command a line; it reads back as an equal program.
     ///

@@ -39,6 +39,32 @@
 //! buffers without declared contents cost nothing per byte. A memset declares contents too, as does a formula that makes
 //! something of zeros (`y = 3 x + 1`), as long as no kernel without a formula writes to the buffer, and all of these together
 //! add no more than 64 MiB to what is carried and are written with no more than 16 GiB in all.
+//!
+//! # Examples
+//! A ledger of bytes, the time between two marks, and a race that shows as a wrong value:
+//!
+//! ```
+//! use spanlift::machine::Machine;
+//! use spanlift::{Bytes, Program, sim};
+//!
+//! let p = Program::from_text("
+//! stream s
+//! pinned x 4MB = f32 fill 1
+//! device d 4MB
+//! mark   begin
+//! copy   d <- x on s
+//! write  x = f32 fill 2      # while the copy may still read it
+//! copy   x <- d on s
+//! sync   s
+//! mark   end
+//! read   x expect f32 fill 1
+//! ")?;
+//! let run = sim::run(&p, &Machine::default())?;
+//! assert_eq!(run.ledger.to_device, Bytes(4_000_000));
+//! assert!(run.between("begin", "end") > Some(Machine::default().h2d_bw.time(Bytes(4_000_000))));
+//! assert!(!run.reads[0].is_right());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fmt;
 

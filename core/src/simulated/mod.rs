@@ -74,13 +74,14 @@
 //!
 //! | here | on a device |
 //! |---|---|
-//! | an engine and what it made stay on one thread | calls from any thread |
+//! | an engine and what it made stay on one thread; it has no clones | calls from any thread, by clones too |
+//! | `Stream::new(&engine, kind)` | `Stream::new(engine.context(), kind)?` |
 //! | a pinned buffer holds zeros at first | unspecified values |
 //! | [`Engine::compute`] takes the formula | the kernels too |
 //! | elements are [`Value`]s, whose bytes are the same on every machine | any plain type |
 //! | nothing but a wrong call fails | memory runs out, devices are lost |
 //! | slices are staged on the calling thread by three slots of 1 MiB | the way that a cost model chooses |
-//! | no lists, files, peers and pipelines; no question whether a transfer is done: what it would be answered is a matter of times, which [`Engine::run`] tells | all of them |
+//! | no copies and views within the device, lists, files, peers and pipelines, no way that is asked for and nobody watching; no question whether a transfer is done: what it would be answered is a matter of times, which [`Engine::run`] tells | all of them |
 //!
 //! # Cost
 //! A call adds a few commands. Looking at a pinned buffer that was brought from the device simulates all calls so far, unless nothing

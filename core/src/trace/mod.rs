@@ -4,6 +4,34 @@
 //! the source. Times are integer nanoseconds and may be negative in foreign traces.
 //!
 //! **Invariant:** a reader drops nothing silently: [`Import`] counts every event of the file.
+//!
+//! | what you want | where it is |
+//! |---|---|
+//! | a file with all that is in it, to look at | [`read()`], in pieces [`Reading`] |
+//! | figures of a file of any size | [`table::Scan`], then [`analysis::Figures`] |
+//! | two runs compared by their steps | [`analysis::Steps`], [`analysis::compare`] |
+//! | what could be better, and what it would win | [`advise::trace`](crate::advise::trace) |
+//! | sums of any trace, simulated ones too | [`figures::figures`] |
+//! | a memory snapshot | [`snapshot::Snapshot`] |
+//! | a file for here and for Perfetto | [`write_chrome`] |
+//!
+//! The longest copy, and how long its call held the host before it began:
+//!
+//! ```
+//! use spanlift::trace::{Kind, analysis::host_parts, read};
+//!
+//! let trace = read(br#"[
+//!   {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 0, "dur": 80, "args": {"correlation": 5}},
+//!   {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7, "ts": 60, "dur": 18.5,
+//!    "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 4096}}]"#)?;
+//! let copies = trace.slices.iter().filter(|s| s.kind.is_copy());
+//! let copy = copies.max_by_key(|s| s.end.0 - s.start.0).ok_or("no copy")?;
+//! let mut calls = trace.slices.iter().filter(|s| s.kind == Kind::Call);
+//! let call = calls.find(|s| s.correlation == copy.correlation).ok_or("no call")?;
+//! let [before, during, after] = host_parts((call.start.0, call.end.0), (copy.start.0, copy.end.0));
+//! assert_eq!((copy.bytes, before, during, after), (4096, 60_000, 18_500, 1_500)); // nanoseconds
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod analysis;
 mod chrome;
@@ -259,6 +287,8 @@ impl Slice {
 }
 
 /// All slices of a trace, in columns of equal length.
+///
+/// Texts are compared by their places in [`Strings`]: slices of two traces are equal or not as [`Trace`]s.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(missing_docs, reason = "one column per field of Slice")]
 pub struct Slices {
@@ -477,6 +507,9 @@ impl Trace {
     }
 
     /// How long each lane works. What waits does not, inside of a call or by itself, unless something works beside it.
+    ///
+    /// # Panics
+    /// When a slice names no lane.
     ///
     /// # Cost
     /// `n log n` in the slices.

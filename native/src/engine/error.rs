@@ -124,7 +124,7 @@ pub enum EngineError {
         /// What there is instead.
         found: String,
     },
-    /// A tensor's type and its bytes do not go together.
+    /// What was asked for cannot be.
     #[error("{0}")]
     Argument(&'static str),
 }

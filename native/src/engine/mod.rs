@@ -38,6 +38,28 @@
 //! refused is leaked. A sticky error, any error that a wait for the device is told, which is of work that nobody knows, a panic of a copy
 //! thread, or a failure after which nothing tells what the device still does ends the engine: each later call answers [`EngineError::ContextLost`] with the first error without asking the driver,
 //! and memory that a copy may still touch is leaked. A lost context gives nothing back, so then all of the engine's is.
+//!
+//! # Examples
+//! A stream beside the engine's own waits for a copy, and the host waits for nothing:
+//!
+//! ```
+//! use spanlift::program::StreamKind;
+//! use spanlift_native::cuda::Stream;
+//! use spanlift_native::engine::{Config, Engine};
+//!
+//! let Ok(engine) = Engine::open(0, Config::default()) else { return Ok(()) }; // no device
+//! let (up, down) = (engine.stream(), Stream::new(engine.context(), StreamKind::NonBlocking)?);
+//! let mut sent = engine.pin(&[1f32, 2.0, 3.0])?;
+//! let (mut there, mut back) = (engine.alloc(up, 3)?, vec![0f32; 3]);
+//! engine.scope(|s| {
+//!     let flight = s.h2d(up, &mut sent, &mut there)?; // returns at once
+//!     flight.on(&down)?; // what `down` is given next comes after it
+//!     Ok(())
+//! })?;
+//! engine.download(&down, &there, &mut back)?;
+//! assert_eq!(back, [1.0, 2.0, 3.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod budget;
 mod calibrate;

@@ -24,6 +24,12 @@ use super::ring::{Ring, SLOTS};
 use super::slot::Planted;
 
 /// How an engine is opened.
+///
+/// ```
+/// use spanlift_native::engine::Config;
+/// let config = Config { workers: Some(2), slots: 16 << 20, ..Config::default() };
+/// assert!(config.calibration.is_none()); // measured as the engine is opened
+/// ```
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Threads that copy, the calling one included, at most 1024; three quarters of the cores and at most twelve when `None`.

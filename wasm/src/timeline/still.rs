@@ -38,7 +38,7 @@ pub struct TimelineOptions {
     pub theme: Theme,
     /// Which lanes.
     pub shown: Shown,
-    /// What a checker found.
+    /// What a checker found: those of [`model::findings`](crate::model::findings), say.
     pub findings: Vec<Finding>,
     /// Whether a legend stands below.
     pub legend: bool,

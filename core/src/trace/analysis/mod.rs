@@ -3,6 +3,14 @@
 //! Every figure is a definition over the file alone, in integer nanoseconds, so that any other reader of the same file
 //! can be held against it. An operation is matched when some host call has its correlation. Intervals are half open;
 //! unions merge what overlaps or touches.
+//!
+//! | what you want | where it is |
+//! |---|---|
+//! | all figures of a file | [`Figures::of`] |
+//! | figures of each step, and two traces compared | [`Steps::of`], [`compare`] |
+//! | the ranks of a run beside each other | [`ranks()`] |
+//! | how long intervals are together, and how much two sets have in common | [`Union`], [`overlap`] |
+//! | what a call held the host for before, during and after its copy | [`host_parts`] |
 
 pub(crate) mod calls;
 pub(crate) mod copies;
