@@ -208,6 +208,7 @@ impl Value for bool {
     }
 }
 
+/// Its name.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)

@@ -21,7 +21,16 @@ pub struct Array {
 }
 
 impl Array {
-    /// Values for every element of `space` in row-major order.
+    /// Values for every element of `space` in row-major order: `f64` or [`Complex64`], of `f32` by `map(f64::from)`.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Space};
+    /// let line = Space::new([("x", 3)], Dtype::F32)?;
+    /// let measured = vec![0.1f32, 0.2, 0.3];
+    /// assert_eq!(Array::new(line, measured.iter().copied().map(f64::from))?.reals()[0], f64::from(0.1f32));
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     ///
     /// # Errors
     /// Another number of values than elements, a value that is not finite, or a complex one in a real space.

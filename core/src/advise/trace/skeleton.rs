@@ -68,7 +68,7 @@ impl Skeleton {
     }
 }
 
-/// Makes a program of what begins in `[from, to)` of an imported trace.
+/// Makes a program of what begins in `[from, to)`, in nanoseconds, of an imported trace.
 ///
 /// Copies keep their direction, memory, size, stream and device, kernels their length, host threads their pauses; calls
 /// cost what a machine says. The file does not tell which bytes an operation touches: every stream copies between buffers

@@ -43,7 +43,7 @@ impl From<Region> for Part {
 /// assert!(p.to_text().ends_with("read    x[4096..8192]\nread    m[4 at 0, 64 every 256] opaque\n"));
 /// ```
 impl Id<Buffer> {
-    /// The bytes from `range.start` up to before `range.end`.
+    /// The bytes from `range.start` up to before `range.end`; positions in a block are `i64`, as those of every [`Span`].
     ///
     /// # Panics
     /// When the range ends before it begins, or its length leaves `i64`.
