@@ -125,7 +125,8 @@ impl Engine {
         let bytes = usize::try_from(bytes).map_err(|_| copy::TooLarge)?;
         sized::<T>()?;
         if !bytes.is_multiple_of(size_of::<T>()) {
-            return Err(EngineError::Argument("the file's size is no whole number of elements"));
+            let why = format!("its {bytes} bytes are no whole number of elements of {}", size_of::<T>());
+            return Err(of_file(path, Error::new(ErrorKind::InvalidInput, why)));
         }
         let to = self.alloc::<T>(stream, bytes / size_of::<T>())?;
         let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
