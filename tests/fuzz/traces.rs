@@ -61,6 +61,12 @@ const TRACE: &[u8] =
  {"ph":"s","id":1,"cat":"ac2g","ts":1},{"ph":"f","id":1,"cat":"ac2g","ts":1},{"ph":"M","name":"process_name","args":{"name":"x"}},
  {"ph":"i","name":"[memory]","ts":3,"args":{"Device Type":1,"Device Id":0,"Bytes":-5,"Addr":1}}]}"#;
 
+/// What other tools write although JSON forbids it, in the forms that depend on what comes next.
+const ODD: &[u8] = b"\xef\xbb\xbf [{\"ph\": \"X\", \"name\": \"say \"no\" to whoever asks for it\"
+ , \"pid\": 1, \"tid\": \"1\", \"ts\": 4e0, \"dur\": -Infinity, \"args\": {\"a\": [NaN, \"b \"c\" and what follows, at length\"
+
+ ], \"b\": [[[{\"c\": \"\\ud83d\\ude00\\\\\"}]]]}} , 17 , null, {\"ph\": \"i\", \"name\": \"x\ty\", \"ts\": \"1.5\"}";
+
 fn scan(bytes: &[u8], piece: usize) -> Result<Table, ReadError> {
     let mut scan = Scan::new();
     for piece in bytes.chunks(piece.max(1)) {
@@ -137,7 +143,7 @@ fn judge(bytes: &[u8], random: &mut Random) -> Result<bool, String> {
 
 #[test]
 fn damaged_traces_get_figures_or_a_place_in_any_pieces() {
-    let mut corpus = vec![TRACE.to_vec()];
+    let mut corpus = vec![TRACE.to_vec(), ODD.to_vec()];
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/traces/synthetic_newest_schema.json");
     corpus.extend(std::fs::read(shared));
     let words = words();
