@@ -306,7 +306,8 @@ impl App {
             return false;
         }
         if y < RULER && x >= self.frame.gutter {
-            self.set_at(Some(self.view.time_from_x(x - self.frame.gutter)));
+            // Right of the plot the ruler goes on, and nothing there is on screen.
+            self.set_at(Some(self.view.time_from_x((x - self.frame.gutter).min(self.view.width_px()))));
         } else if self.timeline().is_memory(x, y) {
             self.press_memory(x, y);
         } else {

@@ -248,6 +248,23 @@ fn the_base_of_an_axis_has_its_unit_and_nothing_over_it() {
 }
 
 #[test]
+fn a_click_on_the_ruler_chooses_a_moment_that_is_on_screen() {
+    let mut app = app();
+    app.resize(900.0, 400.0);
+    for _ in 0..6 {
+        app.key("w", false);
+    }
+    // The ruler reaches to the edge of the picture, the plot does not.
+    let end = app.view().end_ns();
+    for x in [880.0, 888.1, 895.0, 899.9] {
+        app.pressed(x, 8.0, Grip::Main);
+        assert!(app.released(x, 8.0));
+        assert!(app.at().is_some_and(|at| at <= end), "{:?} at {x} of {end}", app.at());
+    }
+    assert_eq!(app.at(), Some(end));
+}
+
+#[test]
 fn a_click_selects_and_a_drag_does_not() {
     let mut app = app();
     let (x, y) = middle(&app, 6);
