@@ -11,8 +11,10 @@ use crate::view::TimeView;
 
 /// Height of the strip.
 pub const HEIGHT: f64 = 30.0;
-/// Bands at most; what lies below is left out.
+/// Bands at most.
 const BANDS: usize = 8;
+/// Parts of a pixel that are told apart.
+const CELLS: f64 = 2.0;
 const PAD: f64 = 3.0;
 
 /// Everything that the strip on `width` pixels depends on, as long as the same item is shown.
@@ -26,10 +28,16 @@ impl Key {
     }
 }
 
-/// The strip on `width` pixels: one band for each thread and stream, with marks and hits over them.
+/// The part of a pixel that begins nearest to `x`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float to int casts saturate")]
+fn cell(x: f64) -> usize {
+    (x * CELLS).round() as usize
+}
+
+/// The strip on `width` pixels: a band for each thread and stream, or for several, with marks and hits over them.
 ///
 /// # Cost
-/// At most two rectangles for each pixel and band, however many slices there are.
+/// At most two rectangles for each pixel and band, however many slices and lanes there are.
 pub fn scene(app: &App, width: f64) -> Scene {
     let theme = &app.theme;
     let trace = &app.model.trace;
@@ -40,33 +48,42 @@ pub fn scene(app: &App, width: f64) -> Scene {
     let is_shown =
         |row: &&Row| !matches!(row.kind, LaneKind::Engine { .. }) && !row.tracks[0].slices.is_empty();
     let mut rows: Vec<&Row> = app.model.rows.rows.iter().filter(is_shown).collect();
-    // Where there are too many, those with the most to show.
-    rows.sort_by_key(|row| std::cmp::Reverse(row.tracks[0].slices.len().min(1000)));
-    rows.truncate(BANDS);
     rows.sort_by_key(|row| row.kind);
-    let band = (HEIGHT - 2.0 * PAD) / rows.len().max(1) as f64;
-    for (k, row) in rows.iter().enumerate() {
+    // Where there are too many, those with the most to show have a band, and the others what is free of the one above them.
+    let mut leads: Vec<usize> = (0..rows.len()).collect();
+    leads.sort_by_key(|&k| std::cmp::Reverse(rows[k].tracks[0].slices.len().min(1000)));
+    leads.truncate(BANDS);
+    leads.sort_unstable();
+    let band = (HEIGHT - 2.0 * PAD) / leads.len().max(1) as f64;
+    for (k, &lead) in leads.iter().enumerate() {
         let (y, h) = (PAD + band * k as f64, (band - 1.0).clamp(1.0, 8.0));
-        let mut last: Option<Rect> = None;
-        for piece in lod::pieces(trace, &row.tracks[0], &view) {
-            let at = piece.face as usize;
-            let lit = app.is_lit(piece.face);
-            let look = theme.look(trace.slices.kind[at], trace.slices.flags[at]);
-            // What waits for long is pale, as below.
-            let fill = if piece.x1 - piece.x0 < NARROW { look.thin() } else { look.fill };
-            let fill = if lit { fill } else { fill.toward(theme.lane, 78) };
-            match &mut last {
-                // Neighbours of one colour are one rectangle.
-                Some(rect) if rect.fill == Some(fill) && piece.x0 <= rect.x + rect.w + 0.5 => {
-                    rect.w = piece.x1 - rect.x
-                }
-                _ => {
-                    let rect = Rect::filled(piece.x0, y, (piece.x1 - piece.x0).max(0.5), h, fill);
-                    last.replace(rect).into_iter().for_each(|rect| scene.add(rect));
+        let from = if k == 0 { 0 } else { lead };
+        let others = &rows[from..leads.get(k + 1).copied().unwrap_or(rows.len())];
+        let n = cell(width).max(1);
+        let mut cells = vec![None; n];
+        for row in std::iter::once(&rows[lead]).chain(others) {
+            // Work may overlap; calls lie within others.
+            let most = if matches!(row.kind, LaneKind::Stream { .. }) { row.tracks.len() } else { 1 };
+            for piece in row.tracks[..most].iter().flat_map(|track| lod::pieces(trace, track, &view)) {
+                let at = piece.face as usize;
+                let look = theme.look(trace.slices.kind[at], trace.slices.flags[at]);
+                // What waits for long is pale, as below.
+                let fill = if piece.x1 - piece.x0 < NARROW { look.thin() } else { look.fill };
+                let fill = if app.is_lit(piece.face) { fill } else { fill.toward(theme.lane, 78) };
+                let first = cell(piece.x0).min(n - 1);
+                for cell in &mut cells[first..cell(piece.x1).clamp(first + 1, n)] {
+                    cell.get_or_insert(fill);
                 }
             }
         }
-        last.into_iter().for_each(|rect| scene.add(rect));
+        let mut x = 0.0;
+        for run in cells.chunk_by(|a, b| a == b) {
+            let w = run.len() as f64 / CELLS;
+            if let Some(fill) = run[0] {
+                scene.add(Rect::filled(x, y, w, h, fill));
+            }
+            x += w;
+        }
     }
     let mut free = f64::NEG_INFINITY;
     for at in app.hit_times() {
@@ -182,10 +199,44 @@ mod tests {
                             if is_kernel(&(k as usize)) { fill } else { fill.toward(app.theme.lane, 78) };
                         let is_it = at.iter().any(|r| r.fill == Some(fill));
                         assert!(is_it || (b - a - NARROW).abs() < 1.0, "seed {seed}: {k} at {x}: {at:?}");
-                    } else if within(-1.1).is_none() {
+                    }
+                    let is_in = |k: &u32| {
+                        let (a, b) = ends(*k);
+                        a - 1.1 < x && x < b + 1.1
+                    };
+                    if !row.tracks.iter().flat_map(|track| &track.slices).any(is_in) {
                         assert!(at.is_empty(), "seed {seed}: nothing at {x}: {at:?}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn no_lane_and_none_of_its_tracks_is_left_out() {
+        for lanes in [1, 3, 8, 9, 40] {
+            // One lane after the other, each with work that overlaps and goes on when the first track has ended.
+            let mut trace = spanlift::Trace::default();
+            for k in 0..lanes {
+                let lane =
+                    trace.lane(LaneKind::Stream { dev: 0, stream: k }, "cuda:0", &format!("stream {k}"));
+                let at = 1_000 * k;
+                for (from, to) in [(at, at + 600), (at + 300, at + 1_000)] {
+                    crate::testing::add(
+                        &mut trace,
+                        lane,
+                        "k",
+                        spanlift::trace::Kind::Kernel,
+                        (from, to),
+                        (0, spanlift::trace::Slice::NONE, 0),
+                    );
+                }
+            }
+            let mut app = App::new(Model::new("lanes", trace), Theme::LIGHT);
+            app.resize(800.0, 400.0);
+            let scene = scene(&app, 600.0);
+            for x in (0..6000).map(|x| f64::from(x) / 10.0) {
+                assert!(scene.rects().any(|r| r.x <= x && x <= r.x + r.w), "{lanes} lanes: nothing at {x}");
             }
         }
     }
