@@ -36,7 +36,7 @@ impl Arrows {
         self.list.push(index);
     }
 
-    /// Gives `each` those whose slices both have a part between two moments, of all or of one slice, until it says no.
+    /// Gives `each` those whose slices both have a part between two moments, or all those of one slice, until it says no.
     pub(crate) fn near(
         &self,
         trace: &Trace,
@@ -47,13 +47,14 @@ impl Arrows {
         let is_near = |(from, until): (i64, i64)| from <= last && first <= until;
         for (list, chunk) in self.list.chunks(CHUNK).zip(&self.chunks) {
             let may_be_of = |slice| chunk.slices.0 <= slice && slice <= chunk.slices.1;
-            if !is_near(chunk.seen) || !of.is_none_or(may_be_of) {
+            if !of.map_or_else(|| is_near(chunk.seen), may_be_of) {
                 continue;
             }
             for &k in list {
                 let flow = trace.flows[k as usize];
-                let is_of = of.is_none_or(|slice| flow.from == slice || flow.to == slice);
-                if is_of && seen(trace, flow).is_some_and(is_near) && !each(k) {
+                let is_of = |slice| flow.from == slice || flow.to == slice;
+                let is_wanted = of.map_or_else(|| seen(trace, flow).is_some_and(is_near), is_of);
+                if is_wanted && !each(k) {
                     return;
                 }
             }
@@ -110,14 +111,14 @@ mod tests {
                     });
                     found
                 };
-                let expected: Vec<u32> = all.filter(near).collect();
+                let expected: Vec<u32> = all.clone().filter(near).collect();
                 assert_eq!(found(None), expected, "seed {seed}: {view:?}");
                 let slice = slice(&mut random, n);
                 let is_of = |k: &u32| {
                     let f = &trace.flows[*k as usize];
                     f.from == slice || f.to == slice
                 };
-                let of: Vec<u32> = expected.iter().copied().filter(is_of).collect();
+                let of: Vec<u32> = all.filter(|k| is_there(&trace.flows[*k as usize]) && is_of(k)).collect();
                 assert_eq!(found(Some(slice)), of, "seed {seed}: {view:?} of {slice}");
                 let mut left = 3;
                 arrows.near(&trace, view, None, &mut |_| {

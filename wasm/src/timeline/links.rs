@@ -26,7 +26,7 @@ const INTO: f64 = 9.0;
 /// A point of the scene.
 type Point = (f64, f64);
 
-/// The arrows that have an end on screen.
+/// The arrows between slices that are both on screen, and those of the chosen slices wherever they lead.
 pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
     let (trace, slices) = (timeline.trace, &timeline.trace.slices);
     let on_screen = (timeline.view.start_ns(), timeline.view.end_ns());

@@ -365,6 +365,29 @@ fn no_arrow_from_a_call_to_its_work_runs_back_in_time() {
     assert!(curves.iter().all(|(from, to)| from <= to), "{curves:?}");
 }
 
+#[test]
+fn an_arrow_of_the_chosen_slice_is_drawn_to_the_edge_where_its_other_end_is_beyond() {
+    let trace = race();
+    let arrows = |selected| {
+        let mut app =
+            crate::app::App::new(crate::model::Model::new("race", trace.clone()), crate::theme::Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        app.select(selected);
+        // The call that launches the kernel is there to its end, and the kernel begins when all of that is over.
+        app.show(15_000, 30_000);
+        let scene = app.scene();
+        let curves = scene.shapes.iter().filter_map(|shape| match shape {
+            Shape::Path { points, .. } => Some(points),
+            _ => None,
+        });
+        let is_arrow = |points: &&Vec<(f64, f64)>| {
+            points.len() > 1 && points[0].0 < points[1].0 && points[0].1 < points[1].1
+        };
+        curves.filter(is_arrow).count()
+    };
+    assert_eq!((arrows(None), arrows(Some(2))), (0, 1));
+}
+
 /// No two kinds of copies differ in hue alone, whether their memory is pageable or not.
 #[test]
 fn every_copy_with_room_for_it_has_the_letter_of_its_direction() {
