@@ -1241,6 +1241,55 @@ test("the first control that asks what if has the focus, whichever it is", async
   }
 });
 
+test("where a box or a list has the focus alt left takes back what was changed there, and a box leaves the keys to the page", async () => {
+  const visit = await room.browser.open(slow);
+  const canvas = await harness.ready(visit.page);
+  const beside = visit.page.locator(".sl-beside");
+  const address = (is) => harness.eventually(() => visit.page.evaluate((is) => location.hash.includes("if=") === is, is), `what if: ${!is}`);
+  // What is gone back to has come to rest before.
+  await visit.page.keyboard.press("m");
+  await harness.eventually(() => visit.page.evaluate(() => location.hash.includes("marks=")), "no mark");
+  await visit.page.locator(".sl-if summary").click();
+  const changes = [
+    ["[name=pin]", (control) => control.check()],
+    ["[name=link]", (control) => control.press("ArrowRight")],
+    ["[name=machine]", (control) => control.selectOption("a100-pcie4")],
+  ];
+  for (const [name, change] of changes) {
+    const control = visit.page.locator(name).first();
+    await control.focus();
+    await change(control);
+    await address(true);
+    assert.ok(await beside.isVisible());
+    await visit.page.keyboard.press("Alt+ArrowLeft");
+    await address(false);
+    await harness.eventually(async () => !(await beside.isVisible()), `${name} is still asked`);
+    assert.ok(await control.evaluate((element) => element === document.activeElement));
+  }
+  // Where text is written words are gone over.
+  await visit.page.locator("[name=other]").first().fill("h2d_bw=25");
+  await address(true);
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await visit.page.waitForTimeout(400);
+  await address(true);
+  await visit.page.locator("[name=other]").first().fill("");
+  const before = await state(canvas);
+  await visit.page.locator("[name=pin]").first().focus();
+  await visit.page.keyboard.press("w");
+  await until(canvas, (s) => s.end - s.start < before.end - before.start, "W does nothing");
+  await visit.page.keyboard.press(" ");
+  assert.ok(await visit.page.locator("[name=pin]").first().isChecked());
+  await visit.page.keyboard.press(" ");
+  await harness.eventually(async () => !(await beside.isVisible()), "it is still asked");
+  assert.ok(await visit.page.locator("[name=pin]").first().evaluate((element) => element === document.activeElement), "the box has lost the focus");
+  // The list of keys ends from its own box too.
+  await visit.page.keyboard.press("?");
+  await visit.page.locator("[name=letters]").first().uncheck();
+  await visit.page.keyboard.press("Escape");
+  await harness.eventually(async () => !(await visit.page.locator(".sl-keys").first().isVisible()), "the keys are still there");
+  await visit.close();
+});
+
 test("what would change nothing in a program is not offered", async () => {
   const control = (visit, name) => visit.page.locator(`.sl-if [name=${name}]`).first();
   const offered = async (path) => {

@@ -216,11 +216,11 @@ fn keyed(viewer: &mut Viewer, event: &KeyboardEvent) -> bool {
     let key = event.key();
     let target: Option<Element> = event.target().and_then(|t| t.dyn_into().ok());
     let is = |selector: &str| target.as_ref().is_some_and(|t| t.closest(selector).ok().flatten().is_some());
-    if is("input, textarea, select, [contenteditable]") {
+    if is("input:not([type=checkbox]), textarea, select, [contenteditable]") {
         return false;
     }
     let means = match key.as_str() {
-        "Enter" | " " if is("button, a, summary") => false,
+        "Enter" | " " if is("button, a, summary, input") => false,
         // Held down it makes every drag pan; the page around is not to scroll by it.
         " " => {
             viewer.holds_space = true;

@@ -51,6 +51,7 @@ const beside = (view, place) => {
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
   const pressed = () => (place.querySelector("[data-do=beside]").ariaPressed = String(from === "item"));
   const hide = () => {
+    if (pane.contains(document.activeElement)) plot.focus({ preventScroll: true });
     pane.hidden = room.hidden = true;
     from = null;
     pressed();
@@ -63,7 +64,6 @@ const beside = (view, place) => {
     const usual = (last - first) / 40 + 2;
     if (start < first - usual || end > last + usual) view.key("0", false);
     note();
-    plot.focus({ preventScroll: true });
   };
   /** From when to when each of the two lasts, in the time of the first; nothing where one is no timeline. */
   const lasting = () => {

@@ -40,6 +40,9 @@ const mounted = (place, block, alone) => {
   return view;
 };
 
+/** Where keys are for what is written or chosen there. */
+const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable]";
+
 /** A word of a search that is no part of its regular expression. */
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]=?\d\S*)(?=\s|$)/gi;
 /** What a label says behind a name: kind and memory. */
@@ -329,7 +332,9 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   const keys = { n: ({ shiftKey }) => (told.hits ?? null) === null && advised.step(shiftKey), l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "?": acts.keys, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    // Back from a control that was changed: the browser would leave the page, and nothing is written there.
+    const goes = event.altKey && /^Arrow[LR]/.test(event.key);
+    if (event.ctrlKey || event.metaKey || event.target.closest?.(FIELDS)?.matches(goes ? ":not(select, [type=range])" : "*")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);
     const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth, ArrowUp: lane("u"), ArrowDown: lane("d") }[event.key] : keys[event.key.toLowerCase()];
     if (!act || act(event) === false) return;
@@ -363,7 +368,7 @@ const tools = (view, place, alone, { module, examples }) => {
   zooming(view, part(".sl-plot"));
   const letters = tellKeys(place);
   target.addEventListener("keydown", (event) => {
-    const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
+    const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS);
     // Where another script is written a key of one letter is the one in its place.
     const letter = /^Key(.)/.exec(event.code)?.[1];
     if (letter && !types && event.key > "~" && !event.getModifierState("AltGraph")) {
