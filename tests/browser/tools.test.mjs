@@ -1290,6 +1290,22 @@ test("where a box or a list has the focus alt left takes back what was changed t
   await visit.close();
 });
 
+test("a click on the strip moves what is on screen, and nothing where that is all", async () => {
+  const visit = await room.browser.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const box = await visit.page.locator(".sl-strip").boundingBox();
+  const press = () => visit.page.mouse.click(box.x + 0.85 * box.width, box.y + 15);
+  await press();
+  await visit.page.waitForTimeout(200);
+  assert.deepEqual(await state(canvas), whole);
+  for (const _ of Array(9)) await visit.page.keyboard.press("w");
+  const near = await until(canvas, (s) => s.end - s.start < (whole.end - whole.start) / 3, "no zoom");
+  await press();
+  await until(canvas, (s) => s.start > near.start, "the strip does not move it");
+  await visit.close();
+});
+
 test("what would change nothing in a program is not offered", async () => {
   const control = (visit, name) => visit.page.locator(`.sl-if [name=${name}]`).first();
   const offered = async (path) => {

@@ -180,7 +180,9 @@ const tools = (view, place, alone, { module, examples }) => {
     strip.setPointerCapture(event.pointerId);
     const [from, to, first, last] = view.times();
     const at = timeAt(event);
-    drag = { x: event.clientX, at, moves: from <= at && at <= to && to - from < 0.98 * (last - first), from, to };
+    // Of all that is on screen no part lies elsewhere.
+    const isPart = to - from < 0.98 * (last - first);
+    drag = { x: event.clientX, at, isPart, moves: from <= at && at <= to && isPart, from, to };
   });
   strip.addEventListener("pointermove", (event) => {
     if (!drag || Math.abs(event.clientX - drag.x) < 4) return;
@@ -196,7 +198,7 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   strip.addEventListener("pointerup", (event) => {
     if (drag?.until !== undefined) view.show(Math.min(drag.at, drag.until), Math.max(drag.at, drag.until));
-    else if (drag && Math.abs(event.clientX - drag.x) < 4) centre(drag.at, view.times());
+    else if (drag && drag.isPart && Math.abs(event.clientX - drag.x) < 4) centre(drag.at, view.times());
     drag = null;
     shown(chosen, false);
   });
