@@ -509,6 +509,31 @@ test("no tool is out of reach in a narrow window, however many there are", async
   await visit.close();
 });
 
+test("names of items as long as a path are whole, that of the shown one in sight; and a name goes before where it is from", async () => {
+  const text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+  const name = (k) => `ip-10-1-2-3.ec2.internal_4711_rank${k}.1700000000000000000.pt.trace.json`;
+  const path = room.files.write("ranks.html", pageOf([0, 1, 2, 3, 4, 5].map((k) => [name(k), text])));
+  for (const width of [320, 390, 1024]) {
+    const visit = await room.browser.open(path, { width, height: 800 });
+    await harness.ready(visit.page);
+    const nav = visit.page.locator(".sl-items");
+    const out = await nav.evaluate((nav) => [...nav.children].filter((button) => button.getBoundingClientRect().right > innerWidth || button.scrollWidth > button.clientWidth).map((button) => button.textContent));
+    assert.deepEqual(out, [], `at ${width}`);
+    await nav.locator("button").nth(5).evaluate((button) => button.click());
+    const isIn = () => nav.evaluate((nav) => {
+      const [outer, inner] = [nav, nav.querySelector("[aria-current=true]")].map((part) => part.getBoundingClientRect());
+      return nav.lastElementChild.ariaCurrent === "true" && outer.top <= inner.top && inner.top + 20 <= outer.bottom;
+    });
+    await harness.eventually(isIn, `what is shown is not among the names at ${width}`);
+    await visit.close();
+  }
+  const visit = await room.browser.open(page, { width: 720, height: 450 });
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-name").evaluate((name) => (name.textContent = "a name.txt"));
+  assert.ok(await visit.page.locator(".sl-name").evaluate((name) => name.scrollWidth <= name.clientWidth), "the name is cut");
+  await visit.close();
+});
+
 test("what is wrong with a search is read beside nothing else, in a wide window and in a narrow one", async () => {
   for (const width of [1280, 320]) {
     const visit = await room.browser.open(page, { width, height: 700 });

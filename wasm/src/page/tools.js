@@ -272,6 +272,8 @@ const tools = (view, place, alone, { module, examples }) => {
       before = now;
       const isOther = view.item() !== item;
       if (isOther) {
+        // Of many names two lines are in sight.
+        if (item >= 0) part(".sl-items [aria-current=true]")?.scrollIntoView({ block: "nearest" });
         item = view.item();
         text.opened();
       }
