@@ -560,6 +560,21 @@ test("the address has the device whose moments are counted, also at their end, a
   await visit.page.evaluate(() => (location.hash = ""));
   await says(/after 3 events on cuda:1/);
   await visit.close();
+  // The curve of the past takes its room from the map, of which there is more to scroll then.
+  const segments = Array.from({ length: 20 }, (_, k) => ({ ...device(k), device: 0 }));
+  const long = room.files.write("long.pickle", pickle({ segments, device_traces: [[alloc(0, 2048, 2)]], allocator_settings: {} }));
+  const other = await room.browser.open(await harness.viewed(room.files, "long.html", long));
+  const map = await harness.ready(other.page);
+  await other.page.locator(".sl-at").waitFor();
+  const top = async () => (await state(map)).scroll;
+  await harness.wheel(other.page, map, 600, 200, 5000);
+  await harness.eventually(async () => (await top()) > 0 && other.page.evaluate(() => /top=/.test(location.hash)), "not scrolled");
+  const [lowest, place] = [await top(), await other.page.evaluate(() => location.href)];
+  await other.page.goto("about:blank");
+  await other.page.goto(place);
+  await harness.ready(other.page);
+  await harness.eventually(async () => (await top()) === lowest, `the address does not bring ${lowest} back`);
+  await other.close();
 });
 
 test("below a timeline a snapshot has its strip, and says which moment it shows", async () => {

@@ -444,7 +444,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     }
     view.go(at);
     if (numbers("range").length > 1) view.choose(...numbers("range"));
-    if (!isTime && (["moment", "view", "bytes"].some((name) => wanted.has(name)) || told().moments)) {
+    if (!isTime && (["moment", "view", "bytes", "top"].some((name) => wanted.has(name)) || told().moments)) {
       view.look_back();
       view.moment(...(wanted.has("moment") ? numbers("moment") : [1e9, told().usual]));
     }
@@ -471,8 +471,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     }
     // Beside the first trace too, where another is compared.
     if ((changed || below) && from < to) view.follow(from, to);
-    // How far there is to scroll is known once all of that is drawn.
-    if (number("top")) {
+    // How far there is to scroll is known once all of that is drawn, and again in the room that what stands above left it.
+    for (let n = number("top") ? 2 : 0; n > 0; n -= 1) {
       view.key("", false);
       await drawn();
     }
