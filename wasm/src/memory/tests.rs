@@ -339,3 +339,16 @@ fn what_is_there_already_and_what_no_view_holds_is_not_moved() {
         [format!("move to cuda:0, one view at a time: {many}"), format!("a move that keeps views: {few}")]
     );
 }
+
+#[test]
+fn a_block_of_a_snapshot_is_told_as_one_whether_its_past_was_recorded_or_not() {
+    let mut layout = Layout::new();
+    let segment = layout.storage("0x7f00 small", cuda(0), Bytes(4096)).unwrap();
+    layout.tensor("0x7f02 f (m.py:1)", segment, view(Dtype::U8, &[1024], &[1], 512)).unwrap();
+    let map = MemoryPicture::of_segments(layout);
+    let told = map.tensor_details(0, &[], true);
+    assert_eq!(told.place, "block of 0x7f00 small on cuda:0");
+    let rows: Vec<_> = told.rows.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(rows, [("size", "1 KiB"), ("bytes", "[512, 1,536)")]);
+    assert_eq!(map.sentence(0), "0x7f02 f (m.py:1), 1 KiB, in 0x7f00 small on cuda:0");
+}

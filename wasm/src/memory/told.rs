@@ -22,10 +22,10 @@ impl MemoryPicture {
             ..Details::default()
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
-        if let (Some((_, life)), Some((lo, hi))) = (self.life(k), tensor.span().bounds()) {
+        if let (true, Some((lo, hi))) = (self.is_snapshot, tensor.span().bounds()) {
             // A block of an allocator is bytes and nothing else.
             out.place = format!("block of {} on {}", text::clean(&home.id), home.device);
-            row("size", text::bytes(life.size.unsigned_abs()));
+            row("size", text::bytes((hi - lo).unsigned_abs()));
             row("bytes", format!("[{}, {})", grouped(lo), grouped(hi)));
             return out;
         }
@@ -141,8 +141,8 @@ impl MemoryPicture {
         let touched = Comb::of(tensor.span()).map_or(Some(0), |comb| comb.bytes());
         let home = self.storage(tensor.storage().index());
         let name = text::clean(tensor.name());
-        if let Some((_, life)) = self.life(k) {
-            let size = text::bytes(life.size.unsigned_abs());
+        if let (true, Some((lo, hi))) = (self.is_snapshot, tensor.span().bounds()) {
+            let size = text::bytes((hi - lo).unsigned_abs());
             return format!("{name}, {size}, in {} on {}", text::clean(&home.id), home.device);
         }
         format!(
