@@ -21,6 +21,7 @@ mod views;
 
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
+use spanlift::text::grouped;
 use spanlift::trace::snapshot::Snapshot;
 
 use super::against::Scale;
@@ -284,7 +285,7 @@ impl MemoryApp {
             Item::Storage(storage) => {
                 let axis = self.axis_at(storage, x);
                 let at = (axis.x <= x && x <= axis.x + axis.w).then(|| byte_at(&axis, x));
-                let at = at.map_or(String::new(), |b| format!(" · byte {b}"));
+                let at = at.map_or(String::new(), |b| format!(" · byte {}", grouped(b)));
                 let bytes = crate::text::bytes(self.map.size(storage));
                 Some((crate::text::clean(&self.map.storage(storage).id), format!("{bytes}{at}")))
             }

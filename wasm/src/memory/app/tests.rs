@@ -196,6 +196,16 @@ fn no_order_of_inputs_does_harm() {
 }
 
 #[test]
+fn the_byte_that_is_pointed_at_is_written_as_in_all_other_places() {
+    let mut app = app();
+    let axis = app.axis_at(0, 0.0);
+    let bar = app.frame.rows.iter().find(|row| matches!(row.item, Item::Storage(0))).unwrap();
+    app.pointer_moved(axis.x + axis.w * 0.999, bar.y + 5.0);
+    let (_, told) = app.tip().unwrap();
+    assert!(told.starts_with("62.50 KiB · byte 63,9"), "{told}");
+}
+
+#[test]
 fn a_drag_takes_bytes_and_rows_along_with_the_pointer() {
     let mut app = app();
     app.resize(1000.0, 100.0);
