@@ -206,6 +206,23 @@ test("a program and a layout live in one page, and a bad layout says why", async
   await broken.close();
 });
 
+test("of a map of nothing no range is told, whatever was shown before", async () => {
+  const visit = await room.browser.open(mixed);
+  await harness.ready(visit.page);
+  const [range, empty] = [visit.page.locator(".sl-range").first(), Buffer.from('{"storages": [], "tensors": []}')];
+  const buttons = visit.page.locator("button[data-item]");
+  await visit.page.locator(".sl-files").setInputFiles([{ name: "empty.json", mimeType: "application/json", buffer: empty }]);
+  await harness.eventually(async () => (await buttons.count()) === 3, "the layout is not there");
+  for (const [before, said] of [[0, /^0 ns to/], [1, /^w: bytes/]]) {
+    await buttons.nth(before).click();
+    await harness.eventually(async () => said.test(await harness.words(range)), `not ${said}`);
+    await buttons.nth(2).click();
+    await harness.eventually(async () => (await harness.words(visit.page.locator(".sl-notes").first())) === "0 views of 0 storages", "another one is shown");
+    assert.equal(await harness.words(range), "");
+  }
+  await visit.close();
+});
+
 test("the table is that of the layout which is shown, even where another has as many views", async () => {
   const visit = await room.browser.open(both);
   await harness.ready(visit.page);

@@ -68,6 +68,8 @@ impl Panels {
         if is_new {
             self.forget_timeline();
             self.is_about(true);
+            // A map of nothing has no range to say, and that of another item is none of its own.
+            self.part(".sl-range").set_text_content(None);
             let origin = app.map().goal().unwrap_or_default();
             self.title(&app.name, &origin, item);
             let _ = self.root.class_list().toggle_with_force("has-no-program", true);
