@@ -330,8 +330,10 @@ fn a_range_becomes_a_program_that_is_read_and_simulated() {
                     assert_eq!(n, 0, "{name}");
                     continue;
                 }
-                Err(NoSkeleton::TooMany { n: told }) => {
+                Err(refused @ NoSkeleton::TooMany { n: told }) => {
                     assert!(n == told && 2000 < n, "{name}");
+                    let said = format!("{} operations begin in this range", spanlift::text::grouped(n));
+                    assert!(refused.to_string().starts_with(&said), "{refused}");
                     continue;
                 }
                 Err(other) => panic!("{name}: {other}"),

@@ -41,10 +41,11 @@ impl MemoryPicture {
         if !view.strides.is_empty() {
             row("strides", format!("[{}] elements", list(&view.strides)));
         }
-        row("offset", format!("{} elements, byte {}", view.offset, view.offset.saturating_mul(item)));
+        let at = view.offset.saturating_mul(item);
+        row("offset", format!("{} elements, byte {}", grouped(view.offset), grouped(at)));
         match (tensor.elements(), tensor.span().bounds()) {
             (Some((first, last)), Some((lo, hi))) => {
-                row("span", format!("elements {first} to {last}, both inclusive"));
+                row("span", format!("elements {} to {}, both inclusive", grouped(first), grouped(last)));
                 row("bytes", format!("[{}, {})", grouped(lo), grouped(hi)));
             }
             _ => row("bytes", "none: a size is 0".to_owned()),
@@ -67,7 +68,7 @@ impl MemoryPicture {
         if let (Some((name, (start, _))), Some(offset)) = (self.allocation_of(k), self.offset_after(k)) {
             row("after", format!("{}, offset {offset} elements", text::clean(name)));
             if let Some((lo, hi)) = tensor.span().bounds() {
-                row("bytes there", format!("[{}, {})", lo - start, hi - start));
+                row("bytes there", format!("[{}, {})", grouped(lo - start), grouped(hi - start)));
             }
         }
         out.why = self.peculiar(k);

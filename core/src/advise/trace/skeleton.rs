@@ -8,6 +8,7 @@ use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::{
     BufferId, Command, Copy, EventId, Kernel, Op, Program, Region, Space, StreamId, ThreadId,
 };
+use crate::text::grouped;
 use crate::trace::{Kind, LaneKind, Slice, Source, Trace, integer_argument};
 use crate::units::{Bytes, Nanos};
 
@@ -52,7 +53,8 @@ impl fmt::Display for NoSkeleton {
             }
             NoSkeleton::Empty => f.write_str("no operation of a device begins in this range"),
             NoSkeleton::TooMany { n } => {
-                write!(f, "{n} operations begin in this range: choose a shorter one, of {MOST} at most")
+                let [n, most] = [*n, MOST].map(grouped);
+                write!(f, "{n} operations begin in this range: choose a shorter one, of {most} at most")
             }
         }
     }

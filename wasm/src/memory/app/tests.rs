@@ -103,7 +103,7 @@ fn a_selected_view_names_those_that_share_its_bytes() {
         ("type", "f32, 4 B an element"),
         ("strides", "[100] elements"),
         ("offset", "7 elements, byte 28"),
-        ("span", "elements 7 to 9907, both inclusive"),
+        ("span", "elements 7 to 9,907, both inclusive"),
         ("bytes", "[28, 39,632)"),
         ("touches", "400 B"),
         ("shares with", "matrix, row"),
