@@ -17,6 +17,7 @@ from jupyter_client.manager import start_new_kernel
 HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS = 600
 CELL_SECONDS = 1800
+LATE_SECONDS = 20
 PROOF = 'println!("{}", mib(4));'
 
 
@@ -25,12 +26,15 @@ def first_cell():
     return next("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
 
 
-def run(client, source):
-    """What a cell wrote, and what it said went wrong."""
-    written, wrong = [], []
+def run(client, source, writes=False):
+    """What a cell wrote, and what it said went wrong; with `writes`, what it writes is waited for.
+
+    The kernel passes on what a cell wrote from a thread of its own, so that it can come after the word that the cell is done.
+    """
+    written, wrong, is_done = [], [], False
     request = client.execute(source, allow_stdin=False)
     end = time.monotonic() + CELL_SECONDS
-    while time.monotonic() < end:
+    while time.monotonic() < end and not (is_done and (written or wrong or not writes)):
         try:
             message = client.get_iopub_msg(timeout=1)
         except queue.Empty:
@@ -45,8 +49,10 @@ def run(client, source):
         elif kind == "error":
             wrong.append(content["evalue"] or content["ename"])
         elif kind == "status" and content["execution_state"] == "idle":
-            return "".join(written), "".join(wrong)
-    return "", f"no answer within {CELL_SECONDS} s"
+            is_done, end = True, time.monotonic() + LATE_SECONDS
+    if not is_done:
+        return "", f"no answer within {CELL_SECONDS} s"
+    return "".join(written), "".join(wrong)
 
 
 def main():
@@ -66,7 +72,7 @@ def main():
         began = time.monotonic()
         _, wrong = run(client, first_cell())
         seconds = time.monotonic() - began
-        proof, late = run(client, PROOF) if not wrong else ("", "")
+        proof, late = run(client, PROOF, writes=True) if not wrong else ("", "")
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -6,7 +6,9 @@ Asked for by `tests/run`, which has installed what it can install already; Jupyt
 import itertools
 import os
 import pathlib
+import queue
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -44,6 +46,49 @@ def rustc(folder, version, libraries):
             f'#!/bin/bash\ncase $1 in\n--version) echo "{name} {version} (0 2025-01-01)" ;;\n--print) echo "{libraries}" ;;\nesac\n'
         )
         program.chmod(0o755)
+
+
+class Client:
+    """A kernel that says what it is told to, and nothing more."""
+
+    def __init__(self, *said):
+        self.said = list(said)
+
+    def execute(self, source, allow_stdin):
+        return "asked"
+
+    def is_alive(self):
+        return True
+
+    def get_iopub_msg(self, timeout):
+        if not self.said:
+            raise queue.Empty
+        asked_by, kind, content = self.said.pop(0)
+        return {"parent_header": {"msg_id": asked_by}, "msg_type": kind, "content": content}
+
+
+class FirstCell(unittest.TestCase):
+    def test_what_a_cell_writes_counts_though_it_comes_after_the_cell_is_done(self):
+        sys.path.insert(0, str(ROOT / "notebooks"))
+        import first_cell
+
+        first_cell.LATE_SECONDS = 0.1
+        wrote = ("asked", "stream", {"name": "stdout", "text": "4.00 MiB\n"})
+        other = ("other", "stream", {"name": "stdout", "text": "1.00 MiB\n"})
+        wrong = ("asked", "error", {"ename": "", "evalue": "no such function"})
+        done = ("asked", "status", {"execution_state": "idle"})
+        for said, written, told in [
+            ([wrote, done], "4.00 MiB\n", ""),
+            ([done, wrote], "4.00 MiB\n", ""),
+            ([other, done, other, wrote], "4.00 MiB\n", ""),
+            ([wrong, done, wrote], "", "no such function"),
+            ([done, other], "", ""),
+        ]:
+            with self.subTest(said):
+                self.assertEqual(first_cell.run(Client(*said), "", writes=True), (written, told))
+        # What writes nothing is not waited for.
+        client = Client(done, wrote)
+        self.assertEqual((first_cell.run(client, ""), client.said), (("", ""), [wrote]))
 
 
 class Start(unittest.TestCase):
