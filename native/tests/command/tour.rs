@@ -151,6 +151,12 @@ fn every_file_of_the_tour_opens() {
         // The one address in a picture is the name of SVG itself, which is written as part of an address.
         assert!(!page.contains(address), "the page names {address}");
     }
+    // Where there are more letters than at a terminal, microseconds have theirs, in running text as in pictures.
+    let plain = page.match_indices(" us").find(|(at, _)| {
+        let next = page[at + 3..].chars().next();
+        page[..*at].ends_with(|c: char| c.is_ascii_digit()) && !next.is_some_and(char::is_alphanumeric)
+    });
+    assert_eq!(plain.map(|(at, _)| &page[at - 4..at + 3]), None);
     let programs = out.join("tour-programs");
     for name in names(&programs) {
         let ran = spanlift(&programs, &["check", &name, "--format", "json"]);

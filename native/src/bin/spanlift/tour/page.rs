@@ -17,6 +17,7 @@ use spanlift_viewer::model::findings;
 use spanlift_viewer::orders::{self, of_hazard};
 use spanlift_viewer::rows::Shown;
 use spanlift_viewer::svg::svg;
+use spanlift_viewer::text;
 use spanlift_viewer::{
     Finding, PageItem, Theme, TimelineOptions, bars_svg, mount_html, move_svg, page_head, panels_svg,
     timeline_svg, viewer_assets_html,
@@ -84,7 +85,7 @@ fn overlap(story: &Story, page: &mut String) {
                 .map(|c| Note { holds: Some(c.holds), text: c.says.to_owned() })
                 .collect();
             let overlap = if run.overlap.0 > 0 {
-                format!("copy and kernels overlap for {}", run.overlap)
+                format!("copy and kernels overlap for {}", text::time(run.overlap.0))
             } else {
                 "copy and kernels do not overlap".to_owned()
             };
@@ -392,7 +393,7 @@ fn planned(way: &Way, page: &mut String) {
         let route = format!("{} to {}: {} on stream {}, since {}", t.from, t.to, t.bytes, t.stream, t.why);
         let _ = write!(page, "<li>{}</li>", code(&escape(&route)));
     }
-    let _ = write!(page, "</ul><p>Simulated: {}.</p>", way.run.end);
+    let _ = write!(page, "</ul><p>Simulated: {}.</p>", text::time(way.run.end.0));
 }
 
 /// What the forum asks: a stream for each item, or one for each stage?
