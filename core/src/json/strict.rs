@@ -13,7 +13,7 @@ pub(crate) fn value(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|e| format!("byte {}: no UTF-8 text", e.valid_up_to()))?;
     let read: Result<Strict, _> = serde_json::from_str(text);
-    read.map(|strict| strict.0).map_err(|e| e.to_string())
+    read.map(|strict| strict.0).map_err(|e| super::told(&e))
 }
 
 struct Strict(Value);

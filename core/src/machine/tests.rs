@@ -122,7 +122,7 @@ fn bad_files_are_refused_with_profile_and_field() {
         r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2}}}"#,
         "the file holds 2 machine profiles, one is wanted: a, b",
     );
-    check("", "no machine file: EOF while parsing a value at line 1 column 0");
+    check("", "no machine file: the text ends where a value is expected at line 1 column 0");
     assert!(Machine::from_json(b"{\"h2d_bw\": 1e999}").is_err());
     assert!(Machine::from_json(b"{\"h2d_bw\": NaN}").is_err());
 }

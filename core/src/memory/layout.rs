@@ -10,7 +10,7 @@ use super::write::FileModule;
 use super::{Device, Dtype, Span, SpanError, UnknownDevice, UnknownDtype, View, ViewError};
 use crate::error::wraps;
 use crate::id::Id;
-use crate::json::read;
+use crate::json::{read, told};
 use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::units::Bytes;
 
@@ -284,7 +284,7 @@ impl Layout {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let no_text = |e: std::str::Utf8Error| format!("byte {}: no UTF-8 text", e.valid_up_to());
         let text = std::str::from_utf8(bytes).map_err(|e| LayoutError::Syntax(no_text(e)))?;
-        let file: File = serde_json::from_str(text).map_err(|e| LayoutError::Syntax(e.to_string()))?;
+        let file: File = serde_json::from_str(text).map_err(|e| LayoutError::Syntax(told(&e)))?;
         file.read()
     }
 

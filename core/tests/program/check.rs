@@ -529,7 +529,7 @@ fn files_that_are_no_programs_say_where() {
     let syntax = |bytes: &str, expected: &str| {
         assert_eq!(Program::read(bytes.as_bytes()).unwrap_err().to_string(), expected);
     };
-    syntax("{", "byte 1: EOF while parsing an object");
+    syntax("{", "byte 1: the text ends inside an object");
     syntax("{\n \"ops\": [}", "byte 11: expected value");
     syntax("{}", "byte 1: missing field `ops`");
     syntax(r#"{"ops": []}"#, "byte 0: schema_version is missing, 1 is needed");

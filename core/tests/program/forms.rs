@@ -354,8 +354,8 @@ fn a_file_is_json_or_text_by_its_first_byte() {
         (b"\xef\xbb\xbf\n\n", 5, "the file is empty"),
         (b"mark a\xff", 6, "the file is no UTF-8 text"),
         (b"\xef\xbb\xbf{\"ops\": \"\xff\"}", 12, "the file is no UTF-8 text"),
-        (b"{", 1, "EOF while parsing an object"),
-        (b"\xef\xbb\xbf{", 4, "EOF while parsing an object"),
+        (b"{", 1, "the text ends inside an object"),
+        (b"\xef\xbb\xbf{", 4, "the text ends inside an object"),
     ] {
         let expected = ReadError::Syntax { offset, message: message.to_owned() };
         assert_eq!(Program::read(bytes).unwrap_err(), expected);

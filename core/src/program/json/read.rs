@@ -51,7 +51,7 @@ pub(in crate::program) fn read_each(
 
 /// The message without line and column.
 fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = crate::json::told(error);
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned()
 }
 
