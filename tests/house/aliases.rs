@@ -12,19 +12,17 @@ pub(crate) fn aliased(path: &str, source: &str) -> Vec<String> {
     let mut at = 0;
     while at < tokens.len() {
         match text(at) {
-            "use" if text(at.wrapping_sub(1)) != "pub" => {
-                while at < tokens.len() && text(at) != ";" {
-                    if text(at) == "as" && text(at + 1).starts_with(|c: char| c.is_uppercase()) {
-                        known.insert(text(at + 1).to_owned());
-                    }
-                    at += 1;
-                }
-            }
-            // What is renamed as it is handed on is the old name in every signature of where it is from.
             "use" => {
+                // What is renamed as it is handed on is the old name in every signature of where it is from.
+                let is_handed_on = text(at.wrapping_sub(1)) == "pub";
                 while at < tokens.len() && text(at) != ";" {
-                    if text(at) == "as" && text(at + 1).starts_with(|c: char| c.is_uppercase()) {
-                        found.push(format!("{path}:{}: handed on as {}", tokens[at].line, text(at + 1)));
+                    let name = text(at + 1);
+                    match text(at) == "as" && name.starts_with(|c: char| c.is_uppercase()) {
+                        true if is_handed_on => {
+                            found.push(format!("{path}:{}: handed on as {name}", tokens[at].line));
+                        }
+                        true => _ = known.insert(name.to_owned()),
+                        false => {}
                     }
                     at += 1;
                 }

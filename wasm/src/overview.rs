@@ -57,11 +57,11 @@ pub fn scene(app: &App, width: f64) -> Scene {
     let band = (HEIGHT - 2.0 * PAD) / leads.len().max(1) as f64;
     for (k, &lead) in leads.iter().enumerate() {
         let (y, h) = (PAD + band * k as f64, (band - 1.0).clamp(1.0, 8.0));
-        let from = if k == 0 { 0 } else { lead };
-        let others = &rows[from..leads.get(k + 1).copied().unwrap_or(rows.len())];
+        let next = leads.get(k + 1).copied().unwrap_or(rows.len());
+        let above = if k == 0 { &rows[..lead] } else { &[] };
         let n = cell(width).max(1);
         let mut cells = vec![None; n];
-        for row in std::iter::once(&rows[lead]).chain(others) {
+        for row in rows[lead..next].iter().chain(above) {
             // Work may overlap; calls lie within others.
             let most = if matches!(row.kind, LaneKind::Stream { .. }) { row.tracks.len() } else { 1 };
             for piece in row.tracks[..most].iter().flat_map(|track| lod::pieces(trace, track, &view)) {
